@@ -1,0 +1,84 @@
+// The seam between the executor and a machine: queues, events, memory, copies.
+//
+// Made for CUDA streams and events as much as for threads. All calls come from
+// one launching thread, in issue order; nothing here blocks it but synchronize,
+// allocation and an error. Every implementation passes the conformance suite in
+// test/conformance/Device.
+
+#ifndef OFFLOAD_RUNTIME_DEVICE_H
+#define OFFLOAD_RUNTIME_DEVICE_H
+
+#include "offload/OffFormat/Queue.h"
+#include "offload/Runtime/Tensor.h"
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+
+namespace offload::rt {
+
+/// Memory of one kind, freed with the object.
+class Memory {
+public:
+  virtual ~Memory() = default;
+  std::byte *data() const { return start; }
+  int64_t sizeBytes() const { return numBytes; }
+
+protected:
+  std::byte *start = nullptr; // aligned to kAlignBytes
+  int64_t numBytes = 0;
+};
+
+/// A point in a queue. Belongs to the device that made it. Recording it again
+/// makes it stand for the new point only.
+class Event {
+public:
+  virtual ~Event() = default;
+};
+
+class Device {
+public:
+  virtual ~Device() = default;
+
+  /// Device memory of exactly that many bytes. Throws Error with what was asked
+  /// for and what is free.
+  virtual std::unique_ptr<Memory> allocateDevice(int64_t bytes) = 0;
+  /// Host memory that the device copies from and to at full speed. `pinned`
+  /// false: plain memory (a table that only the host queue reads).
+  virtual std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned) = 0;
+
+  /// Appends work to a queue. On threads the task runs there; on CUDA a compute
+  /// task runs at once on the calling thread and launches on the queue's
+  /// stream, and a Host task runs in stream order on a pool. What it throws
+  /// fails the step: later tasks are skipped until recover().
+  virtual void launch(Queue queue, std::function<void()> task) = 0;
+  /// Appends a copy: h2d and d2h as the queue says; both ends stay valid until
+  /// it has ended.
+  virtual void copy(Queue queue, void *to, const void *from, int64_t bytes) = 0;
+  /// Appends a fill of device memory with a byte (poison, zeros).
+  virtual void fill(Queue queue, void *to, int value, int64_t bytes) = 0;
+
+  virtual std::unique_ptr<Event> makeEvent() = 0;
+  /// The event stands for all that `queue` was given so far.
+  virtual void record(Queue queue, Event &event) = 0;
+  /// All that `queue` is given from now on starts after `event`, which must
+  /// have been recorded before in this step.
+  virtual void wait(Queue queue, const Event &event) = 0;
+
+  /// Blocks until the event has passed, or the step has failed.
+  virtual void synchronize(const Event &event) = 0;
+  /// Blocks until every queue is empty.
+  virtual void drain() = 0;
+  /// First error since the last recover(), or null.
+  virtual std::exception_ptr error() const = 0;
+  /// Drains, forgets the error; the device is usable again.
+  virtual void recover() = 0;
+};
+
+/// Queues as threads over a second pool of plain memory.
+std::unique_ptr<Device> makeHostDevice();
+
+} // namespace offload::rt
+
+#endif // OFFLOAD_RUNTIME_DEVICE_H

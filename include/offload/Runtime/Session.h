@@ -1,0 +1,106 @@
+// Runs a `.off` file: the library's front door.
+//
+//   auto session = offload::rt::Session::load("model.off", {});
+//   offload::rt::TensorMap outputs = session->run({{"x", x}});
+//
+// A session belongs to one thread at a time; several sessions may live in one
+// process.
+
+#ifndef OFFLOAD_RUNTIME_SESSION_H
+#define OFFLOAD_RUNTIME_SESSION_H
+
+#include "offload/OffFormat/Queue.h"
+#include "offload/Runtime/Tensor.h"
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace offload::rt {
+
+struct QueueDelay {
+  Queue queue = Queue::Compute;
+  double milliseconds = 0; // before each operation of that queue
+  /// 0: always `milliseconds`; else uniform between 0 and it, by this seed.
+  uint64_t seed = 0;
+};
+
+struct SessionOptions {
+  std::string device = "host"; // or "cuda:N"
+  /// Fill device memory with NaN before it is first written, and the range of
+  /// every value after its last use.
+  bool poison = false;
+  std::vector<QueueDelay> delays;
+  /// Folder that external data may lie in though it is outside of the file's.
+  std::string dataFolder;
+  /// Called on the queue's thread before the operation of that name runs; what
+  /// it throws is an error of that node. For tests of error paths.
+  std::function<void(const std::string &node)> beforeNode;
+  /// Run the launch list although its order is not proved. For mutation tests
+  /// only: a wrong schedule then gives wrong numbers.
+  bool skipVerification = false;
+};
+
+/// One queue's share of the last run.
+struct QueueStatistics {
+  uint64_t operations = 0;
+  int64_t busyNs = 0;
+  /// Time in which this queue waited for another one's operation.
+  int64_t stallNs = 0;
+};
+
+struct Statistics {
+  struct Figures {
+    int64_t h2dBytes = 0, d2hBytes = 0, peakDeviceBytes = 0, stepNs = 0;
+    int64_t hostBytes = 0, pinnedBytes = 0, scratchBytes = 0;
+  };
+  Figures predicted; // of the file
+  Figures measured;  // of the last run (stepNs) and since load (peak)
+  std::array<QueueStatistics, kNumQueues> queues;
+  uint64_t runs = 0;
+  unsigned waits = 0, droppedWaits = 0; // of the launch list
+};
+
+struct ValueInfo {
+  std::string name;
+  DataType type = DataType::Undefined;
+  std::vector<int64_t> dims;          // sizes, or the bound of a dynamic one
+  std::vector<std::string> dimNames;  // "" where static
+  bool optional = false;              // has a default
+};
+
+class Session {
+public:
+  /// Reads, checks and proves the file, allocates, loads weights, runs every
+  /// node once dry. Throws Error.
+  static std::unique_ptr<Session> load(const std::string &path,
+                                       const SessionOptions &options);
+  virtual ~Session() = default;
+
+  /// Inputs that a caller feeds and outputs that a run returns; state is
+  /// neither.
+  virtual std::vector<ValueInfo> inputs() const = 0;
+  virtual std::vector<ValueInfo> outputs() const = 0;
+
+  /// One step. Feeds may be changed or freed once this returns; outputs belong
+  /// to the caller. Throws Error: a feed with a wrong name, type, rank or size
+  /// (before anything runs), or what failed at a node; the session stays usable
+  /// and the next run is right. Queues are not drained at the end.
+  virtual TensorMap run(const TensorMap &feeds) = 0;
+
+  /// State that lives from run to run, by the name of its input. Both drain the
+  /// queues first. Throws Error: unknown name, wrong type or size.
+  virtual std::vector<ValueInfo> states() const = 0;
+  virtual Tensor state(const std::string &name) = 0;
+  virtual void setState(const std::string &name, const Tensor &value) = 0;
+
+  /// Of the runs so far; drains the queues.
+  virtual Statistics statistics() = 0;
+};
+
+} // namespace offload::rt
+
+#endif // OFFLOAD_RUNTIME_SESSION_H
