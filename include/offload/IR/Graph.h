@@ -174,6 +174,8 @@ public:
   std::map<std::string, std::string> modelProperties;
   /// "offload.insert.<node>", in name order: nodes still to be inserted.
   std::map<std::string, Properties> inserts;
+  /// "offload.value.<name>" of values that inserts will make (form Planned).
+  std::map<std::string, Properties> plannedValues;
   /// "offload.state.<input>" = output, in name order.
   std::map<std::string, std::string> states;
   /// Folder of the source file: external data is relative to it.

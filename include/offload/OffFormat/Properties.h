@@ -7,8 +7,9 @@
 //   "offload.insert.stage_w3": "op=Stage of=w3 before=wait_w2 after=w1_free"
 //   "offload.state.w3"      : "w3_next"
 // The text is `key=value` pairs with one space between them, in the order of
-// kPropertyKeys. A value that holds a space, '=' or '%' is written with these as
-// %20, %3D and %25. Standard library only.
+// kPropertyKeys. A value that holds a space, '=', ',' or '%' is written with these
+// as %20, %3D, %2C and %25; a list of names is their escaped texts with commas
+// between (getList, setList). Standard library only.
 
 #ifndef OFFLOAD_OFFFORMAT_PROPERTIES_H
 #define OFFLOAD_OFFFORMAT_PROPERTIES_H
@@ -19,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace offload {
 
@@ -59,6 +61,8 @@ public:
   /// The value as a whole number; nothing where absent or not a number.
   std::optional<int64_t> getInt(std::string_view key) const;
   void set(std::string_view key, std::string_view value);
+  std::vector<std::string> getList(std::string_view key) const;
+  void setList(std::string_view key, const std::vector<std::string> &names);
   void setInt(std::string_view key, int64_t value);
   void erase(std::string_view key);
 
