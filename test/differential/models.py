@@ -1,0 +1,154 @@
+"""The models that the judges run: trained ones out of PyPI wheels, and exports
+with random weights of usual architectures.
+
+`get(name)` gives a Model; files are made once and kept in the user's cache,
+keyed by this file and the versions of the packages that make them."""
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+import numpy as np
+
+import toolkit
+
+
+@dataclass
+class Model:
+    name: str
+    path: Path
+    feeds: Callable[[int], dict]   # seed -> feeds of one run
+    flags: list                    # --dim flags that compiling needs
+    tolerance: float = 1e-4
+
+
+def _package_file(package, relative):
+    spec = importlib.util.find_spec(package)
+    if spec is None:
+        raise RuntimeError("package %s is not installed: run script/bootstrap" % package)
+    return Path(spec.submodule_search_locations[0]) / relative
+
+
+def _image(shape):
+    def feeds(seed):
+        return {"x": np.random.RandomState(seed).uniform(-1, 1, shape).astype(np.float32)}
+    return feeds
+
+
+# ------------------------------------------------------------------ trained
+def _rapidocr(file):
+    return lambda target: shutil.copyfile(_package_file("rapidocr_onnxruntime", "models/" + file), target)
+
+
+# ------------------------------------------------------- random-weight exports
+def _export(module, arguments, target, opset, inputs, outputs, dynamic=None, half=False):
+    import torch
+    module = module.eval()
+    if half:
+        module = module.half()
+        arguments = tuple(a.half() if a.is_floating_point() else a for a in arguments)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(module, arguments, dynamo=True, opset_version=opset, input_names=inputs,
+                                    output_names=outputs, dynamic_shapes=dynamic, verbose=False)
+        program.save(str(target), external_data=False)
+
+
+def _seeded():
+    import torch
+    torch.manual_seed(1234)
+    return torch
+
+
+def _resnet(opset, half=False):
+    def make(target):
+        torch = _seeded()
+        import torchvision
+        net = torchvision.models.resnet18(weights=None, num_classes=32)
+        for m in net.modules():   # running statistics that are not 0 and 1
+            if isinstance(m, torch.nn.BatchNorm2d):
+                m.running_mean.uniform_(-0.2, 0.2)
+                m.running_var.uniform_(0.5, 1.5)
+        _export(net, (torch.randn(2, 3, 64, 64),), target, opset, ["x"], ["y"], half=half)
+    return make
+
+
+class _Logits:
+    """Wraps a transformers model so that its export has one tensor each way."""
+    def __new__(cls, model):
+        import torch
+
+        class Wrapped(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = model
+
+            def forward(self, ids):
+                return self.model(input_ids=ids, use_cache=False).logits
+        return Wrapped()
+
+
+def _gpt2(opset, half=False, dynamic=False):
+    def make(target):
+        torch = _seeded()
+        from transformers import GPT2Config, GPT2LMHeadModel
+        config = GPT2Config(vocab_size=1000, n_positions=64, n_embd=128, n_layer=3, n_head=4,
+                            attn_implementation="eager")
+        net = _Logits(GPT2LMHeadModel(config))
+        shapes = None
+        if dynamic:
+            shapes = ({0: torch.export.Dim("batch", min=1, max=8), 1: torch.export.Dim("seq", min=2, max=64)},)
+        _export(net, (torch.randint(0, 1000, (2, 16)),), target, opset, ["ids"], ["logits"], shapes, half)
+    return make
+
+
+def _ids(batch, length, vocabulary, name="ids"):
+    def feeds(seed):
+        return {name: np.random.RandomState(seed).randint(0, vocabulary, (batch, length)).astype(np.int64)}
+    return feeds
+
+
+def _half_image(shape):
+    def feeds(seed):
+        return {k: v.astype(np.float16) for k, v in _image(shape)(seed).items()}
+    return feeds
+
+
+# name -> (maker, feeds, flags, tolerance)
+MODELS = {
+    "ocr-detector": (_rapidocr("ch_PP-OCRv4_det_infer.onnx"), _image((1, 3, 96, 160)), ["--dim", "x:0=1", "--dim", "x:2=96", "--dim", "x:3=160"], 1e-4),
+    "ocr-recognizer": (_rapidocr("ch_PP-OCRv4_rec_infer.onnx"), _image((1, 3, 48, 160)), ["--dim", "x:0=1", "--dim", "x:3=160"], 1e-4),
+    "ocr-classifier": (_rapidocr("ch_ppocr_mobile_v2.0_cls_infer.onnx"), _image((1, 3, 48, 192)), ["--dim", "x:0=1", "--dim", "x:2=48", "--dim", "x:3=192"], 1e-4),
+    "resnet18-opset18": (_resnet(18), _image((2, 3, 64, 64)), [], 1e-4),
+    "resnet18-opset23-half": (_resnet(23, half=True), _half_image((2, 3, 64, 64)), [], 2e-2),
+    "gpt2-opset18": (_gpt2(18), _ids(2, 16, 1000), [], 1e-4),
+    "gpt2-opset23": (_gpt2(23), _ids(2, 16, 1000), [], 1e-4),
+    "gpt2-opset20-half": (_gpt2(20, half=True), _ids(2, 16, 1000), [], 2e-2),
+    "gpt2-opset21-dynamic": (_gpt2(21, dynamic=True), _ids(3, 20, 1000), ["--dim", "batch<=4", "--dim", "seq<=32"], 1e-4),
+}
+
+
+def _key():
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    for package in ("torch", "torchvision", "transformers", "onnx", "onnxscript", "rapidocr-onnxruntime"):
+        digest.update(importlib.metadata.version(package).encode())
+    return digest.hexdigest()[:16]
+
+
+def get(name):
+    make, feeds, flags, tolerance = MODELS[name]
+    folder = toolkit.CACHE / ("models-" + _key())
+    path = folder / (name + ".onnx")
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            target = Path(scratch) / "model.onnx"
+            make(target)
+            os.replace(target, path)
+    return Model(name, path, feeds, list(flags), tolerance)

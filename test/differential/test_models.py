@@ -1,0 +1,72 @@
+"""Trained models and exports of usual architectures against ONNX Runtime.
+
+Each runs with everything resident, at half of that and at the smallest budget, at
+depths 2 and 4: ONNX Runtime's numbers, the same bits every time, and the bytes
+that were planned, above zero wherever weights stream."""
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import models  # noqa: E402
+import toolkit  # noqa: E402
+
+
+class Models(unittest.TestCase):
+    def judge(self, name):
+        model = models.get(name)
+        feeds = model.feeds(5)
+        session = toolkit.onnxruntime_session(model.path)
+        names = [o.name for o in session.get_outputs()]
+        wanted = dict(zip(names, session.run(names, feeds)))
+        plan = toolkit.plan(model.path, *model.flags)
+        smallest = plan["smallest_device_memory_bytes"]
+        resident = max(row["device_memory_bytes"] for row in plan["rows"])
+        self.assertLess(smallest, resident, "nothing to stream")
+        reference, dynamic = None, any("<=" in flag for flag in model.flags)
+        with tempfile.TemporaryDirectory() as folder:
+            off = Path(folder) / "model.off"
+            for budget in (resident, max(smallest, resident // 2), smallest):
+                for depth in (2, 4):
+                    what = "%s at %d bytes, depth %d" % (name, budget, depth)
+                    try:
+                        toolkit.compile_model(model.path, off, "--device-memory=%d" % budget, "--depth=%d" % depth, *model.flags)
+                    except toolkit.ToolError as error:
+                        # A deeper schedule may need more than the smallest budget.
+                        self.assertTrue(depth == 4 and budget < resident, str(error))
+                        self.assertIn("at least", error.stderr)
+                        continue
+                    result = toolkit.run(off, feeds, "--repeat", 2)
+                    for output in names:
+                        error = toolkit.relative_error(result.outputs[output], wanted[output])
+                        self.assertLess(error, model.tolerance, "%s: %s" % (what, output))
+                    if reference is None:
+                        reference = result.outputs
+                    self.assertTrue(toolkit.same_bits(reference, result.outputs), what + ": other bits")
+                    self.check_bytes(what, result.stats, off, budget, resident, dynamic)
+
+    def check_bytes(self, what, stats, off, budget, resident, dynamic):
+        measured, predicted = stats["measured"], stats["predicted"]
+        for key in ("h2d_bytes", "d2h_bytes", "peak_device_bytes"):
+            if dynamic:   # planned at the bound
+                self.assertLessEqual(measured[key], predicted[key], "%s: %s" % (what, key))
+            else:
+                self.assertEqual(measured[key], predicted[key], "%s: %s" % (what, key))
+        self.assertLessEqual(measured["peak_device_bytes"], budget, what)
+        streamed = [w for w in toolkit.list_weights(off) if w["decision"] == "streamed"]
+        if budget == resident:
+            self.assertFalse(streamed, what)
+        else:
+            self.assertTrue(streamed, what)
+            self.assertGreaterEqual(measured["h2d_bytes"], sum(w["bytes"] for w in streamed), what)
+
+
+for _name in models.MODELS:
+    def _test(self, name=_name):
+        self.judge(name)
+    setattr(Models, "test_" + _name.replace("-", "_"), _test)
+
+if __name__ == "__main__":
+    unittest.main()
