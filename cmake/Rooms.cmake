@@ -1,0 +1,71 @@
+# The libraries, one for each room. Each takes all .cpp files of its folder; the
+# arrows between rooms are the target_link_libraries lines below.
+
+# A room without sources yet is a library of one empty file, so that every
+# arrow can be stated.
+function(offload_room name folder)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.cpp")
+  if(NOT sources)
+    set(sources "${PROJECT_BINARY_DIR}/empty/${name}.cpp")
+    file(CONFIGURE OUTPUT "${sources}" CONTENT "\n")
+  endif()
+  add_library(${name} STATIC ${sources})
+  target_include_directories(${name} PUBLIC
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
+    "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+  if(OFFLOAD_VERIFY_EACH)
+    target_compile_definitions(${name} PRIVATE OFFLOAD_VERIFY_EACH=1)
+  endif()
+endfunction()
+
+# Shared by both halves; the standard library only.
+offload_room(OffloadOffFormat lib/OffFormat)
+
+# The compiler half.
+offload_room(OffloadIR lib/IR)
+target_link_libraries(OffloadIR PUBLIC OffloadOffFormat offload_llvm)
+
+offload_room(OffloadOnnx lib/Onnx)
+target_link_libraries(OffloadOnnx PUBLIC OffloadIR PRIVATE onnx::onnx)
+offload_precompile(OffloadOnnx <onnx/onnx_pb.h> <llvm/Support/Error.h>
+                   <llvm/ADT/StringMap.h> <map> <string> <vector>)
+
+offload_room(OffloadSchedule lib/Schedule)
+target_link_libraries(OffloadSchedule PUBLIC OffloadIR)
+
+offload_room(OffloadAnalysis lib/Analysis)
+target_link_libraries(OffloadAnalysis PUBLIC OffloadIR)
+
+# The pass manager's table names every pass's factory, and every pass derives
+# from its Pass: one cycle, between these two alone.
+offload_room(OffloadPassManager lib/PassManager)
+offload_room(OffloadPasses passes)
+target_include_directories(OffloadPassManager PUBLIC
+  "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/passes>")
+target_link_libraries(OffloadPassManager
+  PUBLIC OffloadIR OffloadSchedule OffloadPasses)
+target_link_libraries(OffloadPasses
+  PUBLIC OffloadPassManager OffloadIR OffloadAnalysis OffloadSchedule)
+
+# The runtime half: no LLVM, and LibTorch in the kernels alone.
+offload_room(OffloadRuntime lib/Runtime)
+target_link_libraries(OffloadRuntime
+  PUBLIC OffloadOffFormat PRIVATE onnx::proto Threads::Threads)
+
+if(OFFLOAD_KERNELS_ARCHIVE)
+  add_library(OffloadKernels STATIC IMPORTED GLOBAL)
+  set_target_properties(OffloadKernels PROPERTIES
+    IMPORTED_LOCATION "${OFFLOAD_KERNELS_ARCHIVE}")
+  target_link_libraries(OffloadKernels INTERFACE
+    OffloadOffFormat OffloadRuntime tw::torch)
+else()
+  offload_room(OffloadKernels lib/Runtime/Kernels)
+  target_link_libraries(OffloadKernels
+    PUBLIC OffloadOffFormat OffloadRuntime PRIVATE tw::torch)
+  offload_precompile(OffloadKernels <ATen/ATen.h>)
+endif()
+
+# What a user links: offload::offload.
+add_library(offload INTERFACE)
+add_library(offload::offload ALIAS offload)
+target_link_libraries(offload INTERFACE OffloadRuntime OffloadKernels)
