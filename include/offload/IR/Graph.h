@@ -113,6 +113,7 @@ private:
   bool graphInput = false;
   Node *def = nullptr;
   unsigned result = 0;
+  size_t slot = 0; // index in the graph's list of values
   llvm::SmallVector<Node *, 2> readers;
 };
 
@@ -201,11 +202,13 @@ public:
   Value *addInput(llvm::StringRef name, TensorType type, TensorData data = {});
   Value *addInitializer(llvm::StringRef name, TensorType type, TensorData data);
   void addOutput(Value *value);
+  /// A state whose next value was only this output follows.
   void setOutput(unsigned index, Value *value);
   /// Removes the last output with that value; the value stays.
   void removeOutput(Value *value);
   /// Inserts before `before` (end of the list: nullptr). Result types are left
-  /// undefined. An empty result name makes an absent result.
+  /// undefined. An empty result name makes an absent result. A node of domain
+  /// `offload` gets its row; others get since-version and row by the caller.
   Node *addNode(llvm::StringRef name, llvm::StringRef domain,
                 llvm::StringRef opType, llvm::ArrayRef<Value *> operands,
                 llvm::ArrayRef<std::string> resultNames,
@@ -218,6 +221,7 @@ public:
   void moveBefore(Node *node, Node *before);
   /// All readers and graph outputs of `from` get `to`; `except` keeps its own.
   void replaceAllUses(Value *from, Value *to, Node *except = nullptr);
+  /// States and properties that name the value follow.
   void renameValue(Value *value, llvm::StringRef name);
   bool isOutput(const Value *value) const;
 
@@ -226,6 +230,9 @@ public:
   llvm::Error verify() const;
 
 private:
+  Value *addValue(llvm::StringRef name);
+  void dropValue(Value *value);
+
   std::list<Node> nodes;
   std::vector<std::unique_ptr<Value>> values;
   llvm::StringMap<Value *> valuesByName;
