@@ -42,8 +42,16 @@ def _image(shape):
 
 
 # ------------------------------------------------------------------ trained
+def _shipped(package, file):
+    return lambda target: shutil.copyfile(_package_file(package, file), target)
+
+
 def _rapidocr(file):
-    return lambda target: shutil.copyfile(_package_file("rapidocr_onnxruntime", "models/" + file), target)
+    return _shipped("rapidocr_onnxruntime", "models/" + file)
+
+
+def _file_bytes(seed):
+    return {"bytes": np.random.RandomState(seed).randint(0, 257, (2, 2048)).astype(np.int32)}
 
 
 # ------------------------------------------------------- random-weight exports
@@ -125,6 +133,7 @@ MODELS = {
     "ocr-detector": (_rapidocr("ch_PP-OCRv4_det_infer.onnx"), _image((1, 3, 96, 160)), ["--dim", "x:0=1", "--dim", "x:2=96", "--dim", "x:3=160"], 1e-4),
     "ocr-recognizer": (_rapidocr("ch_PP-OCRv4_rec_infer.onnx"), _image((1, 3, 48, 160)), ["--dim", "x:0=1", "--dim", "x:3=160"], 1e-4),
     "ocr-classifier": (_rapidocr("ch_ppocr_mobile_v2.0_cls_infer.onnx"), _image((1, 3, 48, 192)), ["--dim", "x:0=1", "--dim", "x:2=48", "--dim", "x:3=192"], 1e-4),
+    "magika": (_shipped("magika", "models/standard_v3_3/model.onnx"), _file_bytes, ["--dim", "bytes:0=2"], 1e-4),
     "resnet18-opset18": (_resnet(18), _image((2, 3, 64, 64)), [], 1e-4),
     "resnet18-opset23-half": (_resnet(23, half=True), _half_image((2, 3, 64, 64)), [], 2e-2),
     "gpt2-opset18": (_gpt2(18), _ids(2, 16, 1000), [], 1e-4),
@@ -136,7 +145,7 @@ MODELS = {
 
 def _key():
     digest = hashlib.sha256(Path(__file__).read_bytes())
-    for package in ("torch", "torchvision", "transformers", "onnx", "onnxscript", "rapidocr-onnxruntime"):
+    for package in ("torch", "torchvision", "transformers", "onnx", "onnxscript", "rapidocr-onnxruntime", "magika"):
         digest.update(importlib.metadata.version(package).encode())
     return digest.hexdigest()[:16]
 
