@@ -9,6 +9,7 @@
 #ifndef OFFLOAD_OFFFORMAT_OPERATORS_H
 #define OFFLOAD_OFFFORMAT_OPERATORS_H
 
+#include "offload/OffFormat/Attributes.h"
 #include "offload/OffFormat/DataType.h"
 #include "offload/OffFormat/Queue.h"
 
@@ -57,8 +58,10 @@ struct OperatorInfo {
   std::string_view domain; // "" for ai.onnx
   std::string_view name;
   std::string_view since;  // "1 6 13": the versions this row covers
-  std::string_view types;  // letters: f float kinds, i integers, b bool, q
-                           // 8- and 4-bit quantized, * all (operand 0)
+  std::string_view types;  // of operand 0, in letters: f float kinds, i 8- to
+                           // 64-bit signed and 8-bit unsigned integers, b
+                           // bool, q 8- and 4-bit quantized, * all of f, i, b
+                           // and the wider unsigned integers
   Queue queue;             // of a node that its properties do not place
   ViewRule view;
   WeightRule weight;
@@ -86,6 +89,20 @@ inline const OperatorInfo &operatorInfo(Op op) {
 /// is "". The version of `offload` operators is 1.
 const OperatorInfo *findOperator(std::string_view domain, std::string_view name,
                                  int sinceVersion);
+
+/// The row that holds for (domain, name) in a model that imports `opset` of that
+/// domain, and in `since` the since-version that is in force there; nullptr
+/// where no row does.
+const OperatorInfo *findOperatorAtOpset(std::string_view domain,
+                                        std::string_view name, int opset,
+                                        int *since = nullptr);
+
+/// One line that says which case of the operator no kernel covers, or an empty
+/// text where all of the node's attributes are covered. offload-opt refuses by
+/// it, so that such a case is not met at run time.
+std::string unsupportedReason(const OperatorInfo &op, int sinceVersion,
+                              const AttributeMap &attributes,
+                              unsigned numOutputs = 1);
 
 /// Whether any row has that name, and the versions it covers; for messages.
 std::string supportedVersions(std::string_view domain, std::string_view name);
