@@ -182,6 +182,9 @@ public:
   /// Folder of the source file: external data is relative to it.
   std::string sourceFolder;
   std::string producerName, producerVersion, docString;
+  /// The file holds a plan, and `--dim` gave other bounds than it was made for:
+  /// the plan is to be stripped. Not kept in files.
+  bool planIsStale = false;
 
   // Walks. Do not erase or insert nodes while walking by these but through
   // nodeList() iterators.

@@ -42,6 +42,10 @@ inline constexpr std::string_view kStepNsKey = "offload.step_ns";
 inline constexpr std::string_view kScratchKey = "offload.scratch";
 /// "batch<=4 seq=128": dimension bounds and fixed sizes the plan was made for.
 inline constexpr std::string_view kDimsKey = "offload.dims";
+/// All of these: a model with another key under kPropertyPrefix is refused.
+inline constexpr std::array<std::string_view, 8> kModelKeys = {
+    kFormKey,      kTargetKey, kDeviceMemoryKey, kDepthKey,
+    kPeakBytesKey, kStepNsKey, kScratchKey,      kDimsKey};
 
 /// Keys within one property, in the order in which they are printed.
 /// node:   kind, queue, scratch, fused parts of a weight

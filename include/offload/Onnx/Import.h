@@ -46,6 +46,10 @@ importText(llvm::StringRef text, llvm::StringRef folder,
 /// on no bounded dimension. Values already typed by a pass keep their type.
 llvm::Error inferTypes(Graph &graph);
 
+/// An error, in one line, that lists the dimensions of inputs that have neither
+/// a size nor a bound, each with the flags to give. A plan needs them all.
+llvm::Error requireBoundedInputs(const Graph &graph);
+
 } // namespace offload
 
 #endif // OFFLOAD_ONNX_IMPORT_H
