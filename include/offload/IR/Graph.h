@@ -181,6 +181,9 @@ public:
   std::map<std::string, std::string> states;
   /// Folder of the source file: external data is relative to it.
   std::string sourceFolder;
+  /// The source file itself, which no output may replace; empty where there is
+  /// none.
+  std::string sourcePath;
   std::string producerName, producerVersion, docString;
   /// The file holds a plan, and `--dim` gave other bounds than it was made for:
   /// the plan is to be stripped. Not kept in files.
