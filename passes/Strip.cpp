@@ -1,0 +1,190 @@
+// Gives the plain model back.
+//
+// In:  any form.
+// Out: form Imported, as the importer makes it: no copies, no waits, no tokens,
+//      no decisions. Planning the result anew with the same options gives the
+//      same file.
+// Not: training. Updates and the states of weights are the model's meaning and
+//      stay; so do sizes that the user fixed or bounded (`offload.dims`).
+// How: a copy and a Wait mean their operand, so their readers read that
+// instead.
+//      Where a copy was an output of the graph, the operand takes its name.
+//      Release and Join then have no reader left but states that only carry
+//      order; these go with their input and output.
+
+#include "offload/PassManager/Pass.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace offload {
+
+namespace {
+
+/// Whether results are the first operands, as many as there are results.
+bool isCopy(const Node &node) {
+  return node.isOffload("Stage") || node.isOffload("Wait") ||
+         node.isOffload("GradTransfer") || node.isOffload("Fetch");
+}
+
+bool isToken(const Node &node) {
+  return node.isOffload("Release") || node.isOffload("Join");
+}
+
+/// Whether the node reads its operand `i` for its order alone.
+bool readsForOrder(const Node &node, unsigned i) {
+  return isToken(node) || (isCopy(node) && i >= node.results().size());
+}
+
+bool isReadForOrderOnly(const Value &value) {
+  for (const Node *user : value.users())
+    for (unsigned i = 0; i < user->operands().size(); ++i)
+      if (user->operand(i) == &value && !readsForOrder(*user, i))
+        return false;
+  return !value.users().empty();
+}
+
+class Strip : public Pass {
+public:
+  llvm::Error run(Graph &graph, PassContext &) override {
+    removeTokenStates(graph);
+    if (llvm::Error error = bypassCopies(graph))
+      return error;
+    if (llvm::Error error = eraseNodes(graph))
+      return error;
+    for (Value *input : tokenInputs)
+      graph.eraseValue(input);
+    eraseDecisions(graph);
+    return llvm::Error::success();
+  }
+
+private:
+  /// A state that carries order across the border of steps, and nothing else.
+  void removeTokenStates(Graph &graph) {
+    llvm::SmallVector<std::string, 2> names;
+    for (const auto &[input, output] : graph.states) {
+      const Value *in = graph.findValue(input), *out = graph.findValue(output);
+      if (in && out &&
+          (isReadForOrderOnly(*in) ||
+           (out->definingNode() && isToken(*out->definingNode()))))
+        names.push_back(input);
+    }
+    for (const std::string &name : names) {
+      graph.removeOutput(graph.findValue(graph.states[name]));
+      graph.states.erase(name);
+      tokenInputs.push_back(graph.findValue(name));
+    }
+  }
+
+  llvm::Error bypassCopies(Graph &graph) {
+    for (Node &node : graph.nodeList()) {
+      if (!isCopy(node))
+        continue;
+      for (unsigned i = 0; i < node.results().size(); ++i) {
+        if (!node.result(i))
+          continue;
+        Value *source = node.operand(i);
+        if (!source)
+          return makeError("[" + node.name() + "] copies nothing to '" +
+                           node.result(i)->name() + "'");
+        if (llvm::Error error = bypass(graph, node, i, source))
+          return error;
+      }
+    }
+    return llvm::Error::success();
+  }
+
+  /// Readers of result `i` read `source` from now on.
+  llvm::Error bypass(Graph &graph, Node &node, unsigned i, Value *source) {
+    Value *result = node.result(i);
+    bool wasOutput = graph.isOutput(result);
+    if (wasOutput && (!source->definingNode() || graph.isOutput(source)))
+      return keepAsIdentity(graph, node, result, source);
+    graph.replaceAllUses(result, source);
+    if (wasOutput)
+      outputNames.push_back({source, result->name().str()});
+    return llvm::Error::success();
+  }
+
+  /// An output that is an input, a constant or another output under a second
+  /// name: two names need a node between them.
+  llvm::Error keepAsIdentity(Graph &graph, Node &node, Value *result,
+                             Value *source) {
+    auto opset = graph.opsets.find("");
+    int since = 1;
+    const OperatorInfo *info = findOperatorAtOpset(
+        "", "Identity", opset == graph.opsets.end() ? 1 : opset->second,
+        &since);
+    if (!info)
+      return makeError("output '" + result->name() + "' is '" + source->name() +
+                       "', and the model's opset has no Identity to say so");
+    std::string second = graph.uniqueValueName(result->name());
+    Node *made = graph.addNode(graph.uniqueNodeName(result->name()), "",
+                               "Identity", {source}, {second}, &node);
+    made->info = info;
+    made->sinceVersion = since;
+    made->result()->type = result->type;
+    graph.replaceAllUses(result, made->result());
+    outputNames.push_back({made->result(), result->name().str()});
+    return llvm::Error::success();
+  }
+
+  llvm::Error eraseNodes(Graph &graph) {
+    llvm::SmallVector<Node *> gone;
+    for (Node &node : graph.nodeList())
+      if (isCopy(node) || isToken(node))
+        gone.push_back(&node);
+    // Readers before what they read.
+    for (Node *node : llvm::reverse(gone)) {
+      for (Value *result : node->results())
+        if (result && !result->users().empty())
+          return makeError("[" + result->users().front()->name() +
+                           "] computes with '" + result->name() +
+                           "', which only carries order");
+        else if (result && graph.isOutput(result))
+          return makeError("output '" + result->name() +
+                           "' only carries order, and is no state's next "
+                           "value");
+      graph.eraseNode(node);
+    }
+    count("removed", gone.size());
+    for (auto &[value, name] : outputNames)
+      graph.renameValue(value, name);
+    return llvm::Error::success();
+  }
+
+  static void eraseDecisions(Graph &graph) {
+    auto clear = [](Value *value) {
+      if (value)
+        value->properties = {};
+    };
+    for (Node &node : graph.nodeList()) {
+      node.properties = {};
+      llvm::for_each(node.results(), clear);
+    }
+    llvm::for_each(graph.inputs(), clear);
+    llvm::for_each(graph.initializers(), clear);
+    graph.inserts.clear();
+    graph.plannedValues.clear();
+    std::erase_if(graph.modelProperties, [](const auto &property) {
+      std::string_view key = property.first;
+      return key.starts_with(kPropertyPrefix) && key != kDimsKey;
+    });
+    if (llvm::none_of(graph.nodeList(), [](const Node &node) {
+          return node.domain == "offload";
+        }))
+      graph.opsets.erase("offload");
+    graph.form = Form::Imported;
+    graph.planIsStale = false;
+  }
+
+  llvm::SmallVector<Value *, 2> tokenInputs;
+  /// Values that become outputs of the graph, under these names.
+  llvm::SmallVector<std::pair<Value *, std::string>, 8> outputNames;
+};
+
+} // namespace
+
+} // namespace offload
+
+OFFLOAD_DEFINE_PASS(Strip)
