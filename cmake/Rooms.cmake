@@ -22,30 +22,32 @@ endfunction()
 offload_room(OffloadOffFormat lib/OffFormat)
 
 # The compiler half.
-offload_room(OffloadIR lib/IR)
-target_link_libraries(OffloadIR PUBLIC OffloadOffFormat offload_llvm)
+if(OFFLOAD_BUILD_COMPILER)
+  offload_room(OffloadIR lib/IR)
+  target_link_libraries(OffloadIR PUBLIC OffloadOffFormat offload_llvm)
 
-offload_room(OffloadOnnx lib/Onnx)
-target_link_libraries(OffloadOnnx PUBLIC OffloadIR PRIVATE onnx::onnx)
-offload_precompile(OffloadOnnx <onnx/onnx_pb.h> <llvm/Support/Error.h>
-                   <llvm/ADT/StringMap.h> <map> <string> <vector>)
+  offload_room(OffloadOnnx lib/Onnx)
+  target_link_libraries(OffloadOnnx PUBLIC OffloadIR PRIVATE onnx::onnx)
+  offload_precompile(OffloadOnnx <onnx/onnx_pb.h> <llvm/Support/Error.h>
+                     <llvm/ADT/StringMap.h> <map> <string> <vector>)
 
-offload_room(OffloadSchedule lib/Schedule)
-target_link_libraries(OffloadSchedule PUBLIC OffloadIR)
+  offload_room(OffloadSchedule lib/Schedule)
+  target_link_libraries(OffloadSchedule PUBLIC OffloadIR)
 
-offload_room(OffloadAnalysis lib/Analysis)
-target_link_libraries(OffloadAnalysis PUBLIC OffloadIR)
+  offload_room(OffloadAnalysis lib/Analysis)
+  target_link_libraries(OffloadAnalysis PUBLIC OffloadIR)
 
-# The pass manager's table names every pass's factory, and every pass derives
-# from its Pass: one cycle, between these two alone.
-offload_room(OffloadPassManager lib/PassManager)
-offload_room(OffloadPasses passes)
-target_include_directories(OffloadPassManager PUBLIC
-  "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/passes>")
-target_link_libraries(OffloadPassManager
-  PUBLIC OffloadIR OffloadSchedule OffloadPasses)
-target_link_libraries(OffloadPasses
-  PUBLIC OffloadPassManager OffloadIR OffloadAnalysis OffloadSchedule)
+  # The pass manager's table names every pass's factory, and every pass derives
+  # from its Pass: one cycle, between these two alone.
+  offload_room(OffloadPassManager lib/PassManager)
+  offload_room(OffloadPasses passes)
+  target_include_directories(OffloadPassManager PUBLIC
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/passes>")
+  target_link_libraries(OffloadPassManager
+    PUBLIC OffloadIR OffloadSchedule OffloadPasses)
+  target_link_libraries(OffloadPasses
+    PUBLIC OffloadPassManager OffloadIR OffloadAnalysis OffloadSchedule)
+endif()
 
 # The runtime half: no LLVM, and LibTorch in the kernels alone.
 offload_room(OffloadRuntime lib/Runtime)
