@@ -100,6 +100,9 @@ public:
   llvm::Expected<DataPlan> forFile(llvm::StringRef model) {
     modelPath = model.str();
     outFolder = folderOf(model);
+    if (!fs::is_directory(outFolder))
+      return makeError("cannot write '" + modelPath +
+                       "': there is no folder '" + outFolder + "'");
     listSourceFiles();
     if (isSourceFile(modelPath))
       return makeError("'" + modelPath +
@@ -212,7 +215,7 @@ private:
                            folderOf(real));
       return sameFolder && staysBelow(location)
                  ? location.str()
-                 : relativePath(real, realFolder());
+                 : relativePath(real, realPath(outFolder));
     }
     std::string name = targetName(location, file, sameFolder);
     std::string target = joined(outFolder, name);
@@ -221,19 +224,6 @@ private:
     else
       plan.copies.push_back({file, target, bytes});
     return name;
-  }
-
-  /// The output's folder without links; its last parts need not exist yet.
-  std::string realFolder() const {
-    llvm::SmallString<128> folder(outFolder);
-    llvm::consumeError(llvm::errorCodeToError(fs::make_absolute(folder)));
-    llvm::StringRef known = folder;
-    while (!known.empty() && !fs::exists(known))
-      known = path::parent_path(known);
-    llvm::SmallString<128> result(realPath(known));
-    path::append(result, folder.str().drop_front(known.size()));
-    path::remove_dots(result, /*remove_dot_dot=*/true);
-    return std::string(result);
   }
 
   /// Below the output's folder; see the head of this file.

@@ -30,8 +30,8 @@ inline constexpr int64_t kDataAlignBytes = 4096;
 class DataPlan {
 public:
   /// For a model file `path`. With `text`, types that text cannot hold are
-  /// external however small they are. Errors: `path` or a data file to be
-  /// written is one of the source's files.
+  /// external however small they are. Errors: there is no such folder;
+  /// `path` or a data file to be written is one of the source's files.
   static llvm::Expected<DataPlan> forFile(const Graph &graph,
                                           llvm::StringRef path, bool text,
                                           const ExportOptions &options);

@@ -35,8 +35,8 @@ struct ExportOptions {
 /// the binary form then holds embedded tensors itself (up to 2 GiB), and text
 /// is as printText makes it.
 ///
-/// Errors, one line each: `path` is the source, or cannot be written, or the
-/// disk is full; a model of 2 GiB and more without its data file; an operator
+/// Errors, one line each: `path` is the source, or in no folder, or
+/// cannot be written, or the disk is full; a model of 2 GiB and more without its data file; an operator
 /// of domain `offload` that has no function.
 llvm::Error exportModel(const Graph &graph, llvm::StringRef path,
                         const ExportOptions &options);
