@@ -101,6 +101,8 @@ private:
     if (wasOutput && (!source->definingNode() || graph.isOutput(source)))
       return keepAsIdentity(graph, node, result, source);
     graph.replaceAllUses(result, source);
+    if (source->type.elem == DataType::Undefined)
+      source->type = result->type;
     if (wasOutput)
       outputNames.push_back({source, result->name().str()});
     return llvm::Error::success();
