@@ -57,6 +57,10 @@ struct TimelineValue {
   /// value itself for what is written once at load (residents, host weights).
   static constexpr uint32_t kNone = ~0u;
   uint32_t carriedFrom = kNone;
+  /// The value whose bytes this one takes over in place, or kNone. Only then
+  /// does the read of that value by this one's maker not conflict with its
+  /// write. A state that is updated where it lies names its input here.
+  uint32_t inPlaceOf = kNone;
   /// Written by the caller between two runs; readers start after the return.
   bool feed = false;
 };
@@ -71,8 +75,10 @@ struct WaitPoint {
 struct TimelineOp {
   std::string name;
   Queue queue = Queue::Compute; // Compute .. Host only
-  /// Indices into Timeline::values. An operation that updates in place reads
-  /// the old value and writes the new one; its own read is no conflict.
+  /// Indices into Timeline::values: whose bytes are read and written. Where a
+  /// value is only a token, only waited for, or only named anew (a view), no
+  /// byte is read. An operation that updates in place reads the old value and
+  /// writes the new one, whose inPlaceOf names the old.
   std::vector<uint32_t> reads;
   std::vector<uint32_t> writes;
   std::vector<WaitPoint> waits;
