@@ -49,25 +49,25 @@ if(OFFLOAD_BUILD_COMPILER)
     PUBLIC OffloadPassManager OffloadIR OffloadAnalysis OffloadSchedule)
 endif()
 
-# The runtime half: no LLVM, and LibTorch in the kernels alone.
+# The runtime half: no LLVM, and LibTorch in the kernels alone. The runtime calls
+# kernels, and they throw its errors: the other cycle.
 offload_room(OffloadRuntime lib/Runtime)
-target_link_libraries(OffloadRuntime
-  PUBLIC OffloadOffFormat PRIVATE onnx::proto Threads::Threads)
-
 if(OFFLOAD_KERNELS_ARCHIVE)
   add_library(OffloadKernels STATIC IMPORTED GLOBAL)
   set_target_properties(OffloadKernels PROPERTIES
     IMPORTED_LOCATION "${OFFLOAD_KERNELS_ARCHIVE}")
   target_link_libraries(OffloadKernels INTERFACE
-    OffloadOffFormat OffloadRuntime tw::torch)
+    OffloadOffFormat OffloadRuntime "$<LINK_ONLY:tw::torch>")
 else()
   offload_room(OffloadKernels lib/Runtime/Kernels)
   target_link_libraries(OffloadKernels
     PUBLIC OffloadOffFormat OffloadRuntime PRIVATE tw::torch)
   offload_precompile(OffloadKernels <ATen/ATen.h>)
 endif()
+target_link_libraries(OffloadRuntime
+  PUBLIC OffloadOffFormat OffloadKernels PRIVATE onnx::proto Threads::Threads)
 
 # What a user links: offload::offload.
 add_library(offload INTERFACE)
 add_library(offload::offload ALIAS offload)
-target_link_libraries(offload INTERFACE OffloadRuntime OffloadKernels)
+target_link_libraries(offload INTERFACE OffloadRuntime)

@@ -69,7 +69,11 @@ def build(preset):
                         ["cmake", "--build", build_folder(preset), "-j", JOBS]):
             if run(command, stdout=log, stderr=subprocess.STDOUT) != 0:
                 log.seek(0)
-                print("".join(log.readlines()[-60:]), flush=True)
+                lines = log.readlines()
+                first = [k for k, line in enumerate(lines) if
+                         "FAILED" in line or "CMake Error" in line][:1]
+                start = first[0] if first else max(0, len(lines) - 60)
+                print("".join(lines[start:start + 60]), flush=True)
                 return False
     return True
 
