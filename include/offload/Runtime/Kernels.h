@@ -37,6 +37,9 @@ struct KernelCall {
   /// Same length as operands: the value of a launch operand, else null.
   std::vector<const HostValue *> launch;
   unsigned numOutputs = 1;
+  /// Same length as outputs; empty: all wanted. One that is not wanted has no
+  /// place, so the profile counts it as scratch.
+  std::vector<bool> wanted;
 };
 
 struct OutputProfile {

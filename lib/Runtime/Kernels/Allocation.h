@@ -1,0 +1,107 @@
+// Serves a kernel's memory requests from planned places.
+//
+// While a frame is open on a thread, every request that ATen makes there is the
+// frame's; on all other threads, and outside of frames, the allocator that was
+// installed before serves. Requests of zero bytes are not counted.
+
+#ifndef OFFLOAD_RUNTIME_KERNELS_ALLOCATION_H
+#define OFFLOAD_RUNTIME_KERNELS_ALLOCATION_H
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace offload::rt {
+
+/// Lowest free range first. Both the dry run and the real run place scratch by
+/// it, so the same requests give the same offsets.
+class FirstFit {
+public:
+  /// Offset of `bytes`, a multiple of kAlignBytes.
+  int64_t place(int64_t bytes);
+  void release(int64_t offset);
+  int64_t highWaterBytes() const { return highWater; }
+
+private:
+  std::map<int64_t, int64_t> used; // offset -> bytes
+  int64_t highWater = 0;
+};
+
+/// Opens on the constructing thread and closes with the object; frames of one
+/// thread do not nest. Tensors made inside must be gone before it closes.
+class AllocationFrame {
+public:
+  AllocationFrame();
+  AllocationFrame(const AllocationFrame &) = delete;
+  AllocationFrame &operator=(const AllocationFrame &) = delete;
+  virtual ~AllocationFrame();
+
+  /// What fails throws c10::Error or Error.
+  void *request(size_t bytes);
+  /// Whether the memory was this frame's; if so it is given back.
+  bool release(void *data);
+  unsigned numRequests() const { return requests; }
+
+protected:
+  virtual void *serve(unsigned request, int64_t bytes) = 0;
+  virtual bool takeBack(void *data) = 0;
+  /// Ends the frame; each final class calls it first in its destructor, since
+  /// the functions above are gone afterwards.
+  void close();
+
+private:
+  std::mutex mutex; // a tensor may be freed on another thread
+  unsigned requests = 0;
+  bool open = true;
+};
+
+/// Serves from memory of its own and remembers every request and its end.
+class ProfilingFrame final : public AllocationFrame {
+public:
+  ~ProfilingFrame() override;
+  /// The request that made the memory at `data`, or -1.
+  int requestOf(const void *data) const;
+  /// Scratch that all requests but `outputs` take at once.
+  int64_t scratchBytes(std::span<const int> outputs) const;
+
+private:
+  void *serve(unsigned request, int64_t bytes) override;
+  bool takeBack(void *data) override;
+
+  struct Step {
+    unsigned request = 0;
+    int64_t bytes = 0; // 0: the request's memory is given back
+  };
+  std::vector<Step> steps;
+  std::map<const void *, unsigned> live;
+};
+
+/// Serves chosen requests at given places and all others from one range.
+class PlacedFrame final : public AllocationFrame {
+public:
+  struct Place {
+    int request = -1;
+    void *data = nullptr;
+    int64_t bytes = 0;
+  };
+  PlacedFrame(std::vector<Place> places, void *scratch, int64_t scratchBytes,
+              unsigned expectedRequests);
+  ~PlacedFrame() override;
+
+private:
+  void *serve(unsigned request, int64_t bytes) override;
+  bool takeBack(void *data) override;
+
+  std::vector<Place> places;
+  std::byte *scratch;
+  int64_t scratchBytes;
+  unsigned expectedRequests;
+  FirstFit fit;
+};
+
+} // namespace offload::rt
+
+#endif // OFFLOAD_RUNTIME_KERNELS_ALLOCATION_H
