@@ -217,23 +217,29 @@ private:
                  ? location.str()
                  : relativePath(real, realPath(outFolder));
     }
-    std::string name = targetName(location, file, sameFolder);
+    auto [name, isThere] = targetName(location, file, sameFolder);
+    taken.insert(name);
     std::string target = joined(outFolder, name);
-    if (sameContents(file, target) && !isSourceFile(target))
-      plan.notes.push_back("'" + target + "' is '" + file + "' already");
+    if (isThere)
+      plan.notes.push_back("'" + target + "' holds the weights already");
     else
       plan.copies.push_back({file, target, bytes});
     return name;
   }
 
-  /// Below the output's folder; see the head of this file.
-  std::string targetName(llvm::StringRef location, const std::string &file,
-                         bool sameFolder) {
+  /// The location of a copy of `file`, and whether that copy exists; see the
+  /// head of this file.
+  std::pair<std::string, bool> targetName(llvm::StringRef location,
+                                          const std::string &file,
+                                          bool sameFolder) const {
     std::string name =
         staysBelow(location) ? location.str() : path::filename(location).str();
-    if (!sameFolder && isFree(name, file)) {
-      taken.insert(name);
-      return name;
+    if (!sameFolder && !taken.contains(name)) {
+      if (holdsSame(name, file))
+        return {name, true};
+      struct stat status = {};
+      if (::lstat(joined(outFolder, name).c_str(), &status) != 0)
+        return {name, false};
     }
     std::string stem =
         (path::filename(modelPath) + "." + path::filename(location)).str();
@@ -241,20 +247,16 @@ private:
     for (unsigned i = 2;
          taken.contains(name) || isSourceFile(joined(outFolder, name)); ++i)
       name = stem + "_" + std::to_string(i);
-    taken.insert(name);
-    return name;
+    return {name, holdsSame(name, file)};
   }
 
-  /// Whether the copy may take that name: nothing is there, or the same.
-  bool isFree(llvm::StringRef name, const std::string &file) const {
+  /// Whether that name in the output's folder is `file` or a copy of it that
+  /// ONNX accepts.
+  bool holdsSame(llvm::StringRef name, const std::string &file) const {
     std::string target = joined(outFolder, name);
-    if (taken.contains(name) || isSourceFile(target))
-      return false;
     struct stat status = {};
-    if (::lstat(target.c_str(), &status) != 0)
-      return true;
-    return refusal(outFolder, name).empty() && S_ISREG(status.st_mode) &&
-           sameContents(file, target);
+    return ::lstat(target.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+           refusal(outFolder, name).empty() && sameContents(file, target);
   }
 
   const Graph &graph;
