@@ -36,8 +36,8 @@ struct ExportOptions {
 /// is as printText makes it.
 ///
 /// Errors, one line each: `path` is the source, or in no folder, or
-/// cannot be written, or the disk is full; a model of 2 GiB and more without its data file; an operator
-/// of domain `offload` that has no function.
+/// cannot be written, or the disk is full; a model of 2 GiB and more without
+/// its data file; an operator of domain `offload` that has no function.
 llvm::Error exportModel(const Graph &graph, llvm::StringRef path,
                         const ExportOptions &options);
 
