@@ -164,8 +164,8 @@ int64_t liveBytesBound(const std::vector<PackItem> &items,
   return most;
 }
 
-Packing pack(const std::vector<PackItem> &items) {
-  const int64_t bound = liveBytesBound(items);
+Packing pack(const std::vector<PackItem> &items, int64_t enoughBytes) {
+  const int64_t bound = std::max(liveBytesBound(items), enoughBytes);
   if (items.size() <= kExactItems)
     return packEveryOrder(items, bound);
 
@@ -182,7 +182,7 @@ Packing pack(const std::vector<PackItem> &items) {
     if (first || packing.peakBytes < best.peakBytes)
       best = std::move(packing);
     first = false;
-    if (best.peakBytes == bound)
+    if (best.peakBytes <= bound)
       break;
   }
   return best;

@@ -30,8 +30,9 @@ int64_t liveBytesBound(const std::vector<PackItem> &items,
                        int32_t *atPosition = nullptr);
 
 /// Places all items from offset 0 up. Exact for at most kExactItems items, else
-/// the best of several greedy orders. The same items give the same offsets.
-Packing pack(const std::vector<PackItem> &items);
+/// the best of several greedy orders; the first whose peak is at most
+/// `enoughBytes` is taken. The same arguments give the same offsets.
+Packing pack(const std::vector<PackItem> &items, int64_t enoughBytes = 0);
 
 /// Up to this many items pack() tries every order.
 inline constexpr unsigned kExactItems = 6;

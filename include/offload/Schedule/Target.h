@@ -21,11 +21,11 @@ struct Target {
   int64_t reservedBytes = 0;
   double h2dBytesPerSecond = 0; // of a large copy from pinned memory
   double d2hBytesPerSecond = 0;
-  double copyLatencySeconds = 0;     // of one copy
-  double launchSeconds = 0;          // of one compute node, at least
-  double deviceBytesPerSecond = 0;   // device memory
+  double copyLatencySeconds = 0;   // of one copy
+  double launchSeconds = 0;        // of one compute node, at least
+  double deviceBytesPerSecond = 0; // device memory
   double float32FlopsPerSecond = 0;
-  double float16FlopsPerSecond = 0;  // and bfloat16
+  double float16FlopsPerSecond = 0; // and bfloat16
   double hostBytesPerSecond = 0;
 
   /// "cuda", "host", or the path of a `.target` file. Error: an unknown name,

@@ -1,0 +1,196 @@
+// Chooses residents and depth for one budget.
+//
+// In:  a step read twice (tables on the device, rows looked up on the host), a
+//      budget, a target.
+// Out: the schedule with the shortest simulated step among those tried that
+//      fit, or an error with the smallest budget that works.
+// Not: spills, recompute, updates: inference only.
+// How: what fits whole streams nothing. Else, for each depth, the largest share
+//      of weights that fits is resident, found by bisection over shares; once
+//      the link is the bound, residency beats depth, and residents spread
+//      evenly keep copies from bunching (docs/planning.md). The share's peak is
+//      not quite monotone, so the result is good, not best.
+
+#include "offload/Schedule/Planner.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cassert>
+
+namespace offload {
+namespace {
+
+constexpr unsigned kDepths[] = {2, 3, 4, 6, 8};
+constexpr unsigned kSmallestDepth = 2;
+constexpr unsigned kShares = 64;
+
+std::vector<unsigned> depthsToTry(unsigned depth) {
+  if (depth)
+    return {depth};
+  return {std::begin(kDepths), std::end(kDepths)};
+}
+
+/// Residents for `share` of kShares of the bytes that may stream.
+std::vector<bool> residentsAt(const StepModel &step, unsigned share) {
+  std::vector<bool> resident = fewestResident(step);
+  double wanted = 0, taken = 0;
+  for (size_t i = 0; i < step.weights.size(); ++i) {
+    if (resident[i])
+      continue;
+    const double bytes = static_cast<double>(step.weights[i].bytes());
+    wanted += bytes * share / kShares;
+    if (wanted - taken >= bytes / 2) {
+      resident[i] = true;
+      taken += bytes;
+    }
+  }
+  return resident;
+}
+
+std::optional<Schedule> fit(const StepModel &step, std::vector<bool> resident,
+                            unsigned depth, int64_t arenaBytes) {
+  if (peakBound(step, resident, depth) > arenaBytes)
+    return std::nullopt;
+  Schedule schedule = layOut(step, std::move(resident), depth, arenaBytes);
+  if (schedule.peakBytes > arenaBytes)
+    return std::nullopt;
+  return schedule;
+}
+
+Plan finishPlan(const StepModel &step, Schedule schedule, bool lookupsOnHost,
+                const Target &target) {
+  Plan plan;
+  plan.lookupsOnHost = lookupsOnHost;
+  // Laid out again without a goal: what fits is now made as small as may be.
+  plan.schedule = layOut(step, std::move(schedule.resident), schedule.depth);
+  plan.simulation = simulate(step, plan.schedule, target);
+  plan.deviceMemoryBytes = plan.schedule.peakBytes + target.reservedBytes;
+  return plan;
+}
+
+bool isBetter(const Plan &plan, const Plan &than) {
+  if (plan.simulation.stepNs != than.simulation.stepNs)
+    return plan.simulation.stepNs < than.simulation.stepNs;
+  return plan.schedule.peakBytes < than.schedule.peakBytes;
+}
+
+llvm::Error refuse(const PlanModel &model, const PlanRequest &request) {
+  const SmallestBudget smallest =
+      smallestBudget(model, request.target, request.depth);
+  std::string text =
+      "--device-memory=" + std::to_string(*request.deviceMemoryBytes) +
+      " is too small: the model needs at least " +
+      std::to_string(smallest.deviceMemoryBytes) + " bytes";
+  if (!smallest.node.empty())
+    text += " (set by [" + smallest.node + "])";
+  if (request.target.reservedBytes)
+    text += ", of which target '" + request.target.name + "' reserves " +
+            std::to_string(request.target.reservedBytes);
+  if (request.depth > kSmallestDepth)
+    text += ", with --depth=" + std::to_string(request.depth);
+  text +=
+      "; give --device-memory=" + std::to_string(smallest.deviceMemoryBytes) +
+      " or more";
+  return makeError(text);
+}
+
+} // namespace
+
+llvm::Expected<PlanModel> readPlanModel(const Graph &graph) {
+  llvm::Expected<StepModel> onDevice = readStep(graph, false);
+  if (!onDevice)
+    return onDevice.takeError();
+  llvm::Expected<StepModel> lookupsOnHost = readStep(graph, true);
+  if (!lookupsOnHost)
+    return lookupsOnHost.takeError();
+  return PlanModel{std::move(*onDevice), std::move(*lookupsOnHost)};
+}
+
+std::vector<bool> allResident(const StepModel &step) {
+  return std::vector<bool>(step.weights.size(), true);
+}
+
+std::vector<bool> fewestResident(const StepModel &step) {
+  std::vector<bool> resident;
+  for (const StepModel::Weight &weight : step.weights)
+    resident.push_back(weight.staysResident);
+  return resident;
+}
+
+std::optional<Schedule> chooseResidents(const StepModel &step, unsigned depth,
+                                        int64_t arenaBytes) {
+  std::optional<Schedule> best =
+      fit(step, residentsAt(step, 0), depth, arenaBytes);
+  // Shares below `low` fit as far as is known, those from `high` on do not.
+  unsigned low = 0, high = kShares;
+  while (high - low > 1) {
+    const unsigned share = (low + high) / 2;
+    if (std::optional<Schedule> schedule =
+            fit(step, residentsAt(step, share), depth, arenaBytes)) {
+      best = std::move(schedule);
+      low = share;
+    } else {
+      high = share;
+    }
+  }
+  return best;
+}
+
+SmallestBudget smallestBudget(const PlanModel &model, const Target &target,
+                              unsigned depth) {
+  SmallestBudget smallest;
+  bool first = true;
+  auto consider = [&](const StepModel &step, std::vector<bool> resident) {
+    Schedule schedule =
+        layOut(step, std::move(resident), depth ? depth : kSmallestDepth);
+    const int64_t bytes = schedule.peakBytes + target.reservedBytes;
+    if (first || bytes < smallest.deviceMemoryBytes)
+      smallest = {bytes, peakNode(step, schedule)};
+    first = false;
+  };
+  for (const StepModel *step : {&model.lookupsOnHost, &model.onDevice}) {
+    consider(*step, fewestResident(*step));
+    consider(*step, allResident(*step));
+  }
+  return smallest;
+}
+
+llvm::Expected<Plan> makePlan(const PlanModel &model,
+                              const PlanRequest &request) {
+  const unsigned firstDepth = request.depth ? request.depth : kSmallestDepth;
+  assert(firstDepth >= kSmallestDepth && "the driver refuses a smaller depth");
+  const int64_t arenaBytes =
+      request.deviceMemoryBytes
+          ? *request.deviceMemoryBytes - request.target.reservedBytes
+          : INT64_MAX;
+  const StepModel &onDevice = model.onDevice;
+  if (std::optional<Schedule> whole =
+          fit(onDevice, allResident(onDevice), firstDepth, arenaBytes))
+    return finishPlan(onDevice, std::move(*whole), false, request.target);
+
+  std::optional<Plan> best;
+  auto consider = [&](const StepModel &step, std::optional<Schedule> schedule,
+                      bool lookupsOnHost) {
+    if (!schedule)
+      return;
+    Plan plan =
+        finishPlan(step, std::move(*schedule), lookupsOnHost, request.target);
+    if (!best || isBetter(plan, *best))
+      best = std::move(plan);
+  };
+  const StepModel &onHost = model.lookupsOnHost;
+  if (!onHost.lookups.empty())
+    consider(onHost, fit(onHost, allResident(onHost), firstDepth, arenaBytes),
+             true);
+  for (unsigned depth : depthsToTry(request.depth))
+    consider(onHost, chooseResidents(onHost, depth, arenaBytes), true);
+  // Rows may take more room than the table that they come from.
+  if (!best && !onHost.lookups.empty())
+    for (unsigned depth : depthsToTry(request.depth))
+      consider(onDevice, chooseResidents(onDevice, depth, arenaBytes), false);
+  if (!best)
+    return refuse(model, request);
+  return std::move(*best);
+}
+
+} // namespace offload
