@@ -8,6 +8,7 @@
 
 #include "offload/IR/Graph.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -37,13 +38,13 @@ inline constexpr int64_t kSmallWeightBytes = 64 * 1024;
 struct Weight {
   /// In the order of their copy; the first gives the weight its name: the
   /// weight, then its bias; or the packed values, scale, zero point, bias.
-  llvm::SmallVector<Value *, 2> parts;
+  llvm::SmallVector<const Value *, 2> parts;
   WeightKind kind = WeightKind::Other;
   /// Of the parts, without padding between them.
   int64_t bytes = 0;
   /// Nodes that compute with it, in node order, each once: a product behind a
   /// Transpose or DequantizeLinear counts, these do not.
-  std::vector<Node *> readers;
+  std::vector<const Node *> readers;
 
   llvm::StringRef name() const { return parts.front()->name(); }
 };
@@ -56,15 +57,13 @@ struct Weight {
 /// LaunchValues::compute.
 llvm::Expected<std::vector<Weight>> findWeights(const Graph &graph);
 
-/// Kind of a node by its operands, as classify writes it: that of the product
-/// or lookup for a weight-bearing node, Quantized for a DequantizeLinear that
-/// expands a weight, Small or Other for a node with any other constant.
-struct ClassifiedNode {
-  Node *node = nullptr;
-  WeightKind kind = WeightKind::Other;
-};
-/// The nodes that have a kind, in node order.
-llvm::Expected<std::vector<ClassifiedNode>> classifyNodes(const Graph &graph);
+/// Kinds of nodes by their operands, as classify writes them: that of the
+/// product or lookup for a weight-bearing node, Quantized for a
+/// DequantizeLinear that expands its weight, Small or Other for a node that
+/// reads any other constant. Nodes that read none, and those that only pass a
+/// constant on (Transpose, Reshape), are not in it.
+llvm::Expected<llvm::DenseMap<const Node *, WeightKind>>
+classifyNodes(const Graph &graph);
 
 } // namespace offload
 
