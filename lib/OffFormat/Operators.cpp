@@ -65,6 +65,7 @@ bool letterHolds(char letter, DataType type) {
   case DataType::Int64:
     return letter == 'i' || letter == '*';
   case DataType::UInt16:
+    return letter == '*' || letter == 'q';
   case DataType::UInt32:
   case DataType::UInt64:
     return letter == '*';
@@ -86,7 +87,7 @@ std::string typesInWords(std::string_view letters) {
     words += letter == 'f'   ? "float"
              : letter == 'i' ? "integer"
              : letter == 'b' ? "bool"
-             : letter == 'q' ? "8- and 4-bit"
+             : letter == 'q' ? "quantized"
                              : "all";
   }
   return words;

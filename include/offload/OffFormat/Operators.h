@@ -60,8 +60,8 @@ struct OperatorInfo {
   std::string_view since;  // "1 6 13": the versions this row covers
   std::string_view types;  // of operand 0, in letters: f float kinds, i 8- to
                            // 64-bit signed and 8-bit unsigned integers, b
-                           // bool, q 8- and 4-bit quantized, * all of f, i, b
-                           // and the wider unsigned integers
+                           // bool, q quantized (4 and 8 bits, uint16), * all of
+                           // f, i, b and the wider unsigned integers
   Queue queue;             // of a node that its properties do not place
   ViewRule view;
   WeightRule weight;

@@ -9,6 +9,8 @@
 
 #include <ATen/ExpandUtils.h>
 
+#include <cmath>
+
 namespace offload::rt {
 
 namespace {
@@ -39,6 +41,45 @@ at::Tensor fold(const KernelContext &context, Function function) {
   for (unsigned i = 2; i < context.numOperands(); ++i)
     function(out, out, context[i]);
   return out;
+}
+
+/// Offset in a strided tensor of element `i` in C order.
+int64_t offsetOf(const at::Tensor &x, int64_t i) {
+  int64_t offset = 0;
+  for (int64_t dim = x.dim(); dim-- > 0;) {
+    offset += i % x.size(dim) * x.stride(dim);
+    i /= x.size(dim);
+  }
+  return offset;
+}
+
+template <typename Base, typename Exponent>
+void powEach(at::Tensor &out, const at::Tensor &base,
+             const at::Tensor &exponent) {
+  const Base *a = base.const_data_ptr<Base>();
+  const Exponent *b = exponent.const_data_ptr<Exponent>();
+  Base *to = out.data_ptr<Base>();
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    double power = std::pow(static_cast<double>(a[offsetOf(base, i)]),
+                            static_cast<double>(b[offsetOf(exponent, i)]));
+    to[i] = static_cast<Base>(static_cast<ComputeType<Base>>(power));
+  }
+}
+
+/// x where it is not negative, x * slope elsewhere.
+template <typename T>
+void scaleNegatives(at::Tensor &out, const at::Tensor &x,
+                    const at::Tensor &slope) {
+  using C = ComputeType<T>;
+  const T *from = x.const_data_ptr<T>(), *by = slope.const_data_ptr<T>();
+  T *to = out.data_ptr<T>();
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    T value = from[offsetOf(x, i)];
+    to[i] = value < static_cast<T>(0)
+                ? static_cast<T>(static_cast<C>(value) *
+                                 static_cast<C>(by[offsetOf(slope, i)]))
+                : value;
+  }
 }
 
 } // namespace
@@ -96,18 +137,26 @@ OFFLOAD_KERNEL(Mod) {
                 });
 }
 
+// Base and exponent may differ in type; the result has the base's. ATen would
+// convert copies of both, so other types than one are computed here, in double.
 OFFLOAD_KERNEL(Pow) {
-  at::Tensor base = context[0], exponent = context[1];
-  at::ScalarType type = base.scalar_type();
-  if (exponent.scalar_type() == type ||
-      (at::isFloatingType(type) &&
-       at::isIntegralType(exponent.scalar_type(), false)))
-    return binary(
-        context, type,
-        [=](at::Tensor &out, const at::Tensor &a, const at::Tensor &b) {
-          at::pow_out(out, a, b.scalar_type() == type ? b : b.to(type));
-        });
-  return {at::pow(base, exponent).to(type)};
+  at::ScalarType type = context[0].scalar_type();
+  if (type == context[1].scalar_type())
+    return binary(context, type,
+                  [](at::Tensor &out, const at::Tensor &a,
+                     const at::Tensor &b) { at::pow_out(out, a, b); });
+  return binary(context, type,
+                [](at::Tensor &out, const at::Tensor &a, const at::Tensor &b) {
+                  dispatchNumber(a.scalar_type(), [&](auto *baseTag) {
+                    using Base = std::remove_pointer_t<decltype(baseTag)>;
+                    dispatchNumber(b.scalar_type(), [&](auto *exponentTag) {
+                      using Exponent =
+                          std::remove_pointer_t<decltype(exponentTag)>;
+                      powEach<Base, Exponent>(out, a.expand(out.sizes()),
+                                              b.expand(out.sizes()));
+                    });
+                  });
+                });
 }
 
 OFFLOAD_KERNEL(Max) {
@@ -136,10 +185,12 @@ OFFLOAD_KERNEL(Mean) {
 
 OFFLOAD_KERNEL(PRelu) {
   at::Tensor x = context[0];
-  at::Tensor scaled = makeEmpty(x.sizes(), x.scalar_type());
-  at::mul_out(scaled, x, context[1]);
+  at::Tensor slope = context[1].expand(x.sizes());
   at::Tensor out = makeEmpty(x.sizes(), x.scalar_type());
-  return {at::where_out(out, x < 0, scaled, x)};
+  dispatchNumber(x.scalar_type(), [&](auto *tag) {
+    scaleNegatives<std::remove_pointer_t<decltype(tag)>>(out, x, slope);
+  });
+  return {out};
 }
 
 OFFLOAD_KERNEL(Where) {

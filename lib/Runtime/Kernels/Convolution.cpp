@@ -1,194 +1,390 @@
 // Convolution and its transpose, over one to three dimensions.
 //
 // In:  input [N, C, ...], weight, an optional bias.
-// Out: contiguous [N, M, ...].
-// How: oneDNN for float, ATen's own code for double. One dimension is two, the
-//      first of size 1. Pads that differ at the two ends are made explicit
-//      first; 16-bit types are computed in float, since few CPUs have these
-//      products and the fallback's scratch grows with the window.
+// Out: contiguous [N, M, ...], in one request; no scratch.
+// How: as matrix products (BLAS) over a tile of positions: the elements that
+//      the tile's windows see are laid out as a matrix of at most
+//      kTileElements, in a vector of the host. oneDNN would copy input, weight
+//      and output into layouts of its own, whose sizes depend on the CPU and so
+//      can be in no plan. Few weights a group (depthwise) are applied directly,
+//      a row of the output at a time. 16-bit types are computed in float.
 
 #include "Window.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
+#include <cstring>
 
 namespace offload::rt {
 
 namespace {
 
-/// Operands as ATen takes them: at least two spatial dimensions, and a type
-/// that it computes in.
-struct Operands {
+constexpr int64_t kTileElements = 1 << 18;
+constexpr int64_t kLeastTile = 64;
+/// Weights of one group of outputs up to which no matrix is made.
+constexpr int64_t kFewWeights = 64;
+
+/// One convolution, its sizes for each group.
+struct Convolution {
   at::Tensor input, weight, bias;
-  at::ScalarType type;
-  bool oneDimensional;
+  Geometry geometry;
+  int64_t batch, groups;
+  int64_t inputs, outputs; // channels of a group
+  at::Tensor result;
+
+  /// Elements of the input that one output element reads.
+  int64_t rows() const { return inputs * geometry.kernelElements(); }
 };
 
-at::Tensor toComputeType(const at::Tensor &x) {
-  return !x.defined() || x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
+/// A bias in the compute type; zeros where there is none.
+template <typename C> std::vector<C> biasOf(const Convolution &convolution) {
+  std::vector<C> bias(convolution.groups * convolution.outputs, C(0));
+  if (convolution.bias.defined() && !bias.empty())
+    at::from_blob(bias.data(), {static_cast<int64_t>(bias.size())},
+                  c10::CppTypeToScalarType<C>::value)
+        .copy_(convolution.bias);
+  return bias;
 }
 
-Operands operandsOf(const KernelContext &context) {
-  Operands operands;
-  operands.type = context[0].scalar_type();
-  operands.input = toComputeType(context.contiguous(0));
-  operands.weight = toComputeType(context.contiguous(1));
-  operands.bias = toComputeType(context.optionalOperand(2));
-  operands.oneDimensional = operands.input.dim() == 3;
-  if (operands.oneDimensional) {
-    operands.input = operands.input.unsqueeze(2);
-    operands.weight = operands.weight.unsqueeze(2);
+/// Values of a tensor in the compute type: its own memory where it has it.
+template <typename C> class Values {
+public:
+  explicit Values(const at::Tensor &tensor) {
+    auto type = c10::CppTypeToScalarType<C>::value;
+    if (tensor.scalar_type() == type) {
+      values = tensor.const_data_ptr<C>();
+      return;
+    }
+    converted.resize(tensor.numel());
+    at::from_blob(converted.data(), tensor.sizes(), type).copy_(tensor);
+    values = converted.data();
   }
-  return operands;
+  const C *data() const { return values; }
+
+private:
+  std::vector<C> converted;
+  const C *values;
+};
+
+/// What a row of the tile's matrix reads: one channel, one step of the window.
+struct TileRow {
+  int64_t channel;
+  Coordinates step;
+};
+
+TileRow tileRow(const Geometry &g, int64_t row) {
+  int64_t w = row % g.kernel[2];
+  int64_t h = row / g.kernel[2] % g.kernel[1];
+  int64_t d = row / (g.kernel[2] * g.kernel[1]) % g.kernel[0];
+  return {row / g.kernelElements(), {d, h, w}};
 }
 
-at::Tensor resultOf(const Operands &operands, at::Tensor y) {
-  if (operands.oneDimensional)
-    y = y.squeeze(2);
-  if (y.scalar_type() == operands.type)
-    return y;
-  at::Tensor out = makeEmpty(y.sizes(), operands.type);
-  out.copy_(y);
-  return out;
+/// Output positions [first, last) of one output row that fall on the input.
+struct Segment {
+  int64_t first, last;
+  int64_t source; // input offset of position 0, may lie outside
+};
+
+/// For output row (depth, height) and a step: nothing where the row is padding.
+std::optional<Segment> segmentOf(const Geometry &g, int64_t depth,
+                                 int64_t height, const Coordinates &step) {
+  int64_t d = g.inputAt(0, depth, step[0]), h = g.inputAt(1, height, step[1]);
+  if (d < 0 || d >= g.input[0] || h < 0 || h >= g.input[1])
+    return std::nullopt;
+  int64_t stride = g.strides[2], start = g.inputAt(2, 0, step[2]);
+  int64_t first = start < 0 ? (-start + stride - 1) / stride : 0;
+  int64_t room = g.input[2] - start;
+  int64_t last = room <= 0 ? 0 : (room + stride - 1) / stride;
+  last = std::min(last, g.output[2]);
+  return Segment{std::min(first, last), last,
+                 (d * g.input[1] + h) * g.input[2] + start};
 }
 
-Window spatialWindow(const KernelContext &context, const Operands &operands) {
-  const Dims &input = context.dims(0), &weight = context.dims(1);
-  Window window = windowOf(context, at::IntArrayRef(input).slice(2),
-                           at::IntArrayRef(weight).slice(2));
-  if (operands.oneDimensional) {
-    window.kernel.insert(window.kernel.begin(), 1);
-    window.strides.insert(window.strides.begin(), 1);
-    window.dilations.insert(window.dilations.begin(), 1);
-    window.padsBegin.insert(window.padsBegin.begin(), 0);
-    window.padsEnd.insert(window.padsEnd.begin(), 0);
+/// Lays out what positions [begin, end) see at one row of the matrix.
+template <typename T, typename C>
+void fillTileRow(const Geometry &g, const T *plane, const Coordinates &step,
+                 int64_t begin, int64_t end, C *to) {
+  int64_t width = g.output[2], stride = g.strides[2];
+  for (int64_t position = begin; position < end;) {
+    int64_t line = position / width, w = position % width;
+    int64_t count = std::min(width - w, end - position);
+    std::optional<Segment> segment =
+        segmentOf(g, line / g.output[1], line % g.output[1], step);
+    int64_t first =
+        segment ? std::clamp(segment->first - w, int64_t(0), count) : count;
+    int64_t last =
+        segment ? std::clamp(segment->last - w, first, count) : count;
+    std::fill(to, to + first, C(0));
+    for (int64_t i = first; i < last; ++i)
+      to[i] = static_cast<C>(plane[segment->source + (w + i) * stride]);
+    std::fill(to + last, to + count, C(0));
+    to += count;
+    position += count;
   }
-  return window;
 }
 
-/// constant_pad_nd's order: last dimension first, begin before end.
-Dims innermostFirst(const Dims &begin, const Dims &end) {
-  Dims pads;
-  for (size_t i = begin.size(); i-- > 0;) {
-    pads.push_back(begin[i]);
-    pads.push_back(end[i]);
+template <typename C>
+at::Tensor matrixAt(const C *data, int64_t rows, int64_t columns,
+                    int64_t rowStride) {
+  return at::from_blob(const_cast<C *>(data), {rows, columns}, {rowStride, 1},
+                       c10::CppTypeToScalarType<C>::value);
+}
+
+int64_t tilePositions(int64_t rows, int64_t positions) {
+  int64_t tile =
+      std::max(kTileElements / std::max<int64_t>(rows, 1), kLeastTile);
+  return std::min(tile, std::max<int64_t>(positions, 1));
+}
+
+/// Writes a tile's products, bias added, in the output's type.
+template <typename T, typename C>
+void storeTile(const C *from, int64_t tile, T *to, int64_t stride,
+               int64_t count, int64_t channels, const C *bias) {
+  for (int64_t m = 0; m < channels; ++m)
+    for (int64_t i = 0; i < count; ++i)
+      to[m * stride + i] = static_cast<T>(from[m * tile + i] + bias[m]);
+}
+
+template <typename T> void convolveByTiles(const Convolution &convolution) {
+  using C = ComputeType<T>;
+  const Geometry &g = convolution.geometry;
+  int64_t rows = convolution.rows(), positions = g.outputElements();
+  int64_t tile = tilePositions(rows, positions);
+  std::vector<C> matrix(rows * tile), products(convolution.outputs * tile);
+  std::vector<C> bias = biasOf<C>(convolution);
+  Values<C> weight(convolution.weight);
+  const T *from = convolution.input.const_data_ptr<T>();
+  T *to = convolution.result.data_ptr<T>();
+  for (int64_t i = 0; i < convolution.batch * convolution.groups; ++i) {
+    int64_t group = i % convolution.groups;
+    const T *planes = from + i * convolution.inputs * g.inputElements();
+    T *out = to + i * convolution.outputs * positions;
+    at::Tensor weights =
+        matrixAt(weight.data() + group * convolution.outputs * rows,
+                 convolution.outputs, rows, rows);
+    for (int64_t first = 0; first < positions; first += tile) {
+      int64_t count = std::min(tile, positions - first);
+      at::parallel_for(0, rows, 1 + 8192 / count, [&](int64_t b, int64_t e) {
+        for (int64_t row = b; row < e; ++row) {
+          TileRow where = tileRow(g, row);
+          fillTileRow(g, planes + where.channel * g.inputElements(), where.step,
+                      first, first + count, matrix.data() + row * tile);
+        }
+      });
+      at::Tensor product =
+          matrixAt(products.data(), convolution.outputs, count, tile);
+      at::mm_out(product, weights, matrixAt(matrix.data(), rows, count, tile));
+      storeTile(products.data(), tile, out + first, positions, count,
+                convolution.outputs, bias.data() + group * convolution.outputs);
+    }
   }
-  return pads;
 }
 
-at::Tensor emptyResult(const Operands &operands, Window window) {
-  at::IntArrayRef spatial = operands.input.sizes().slice(2);
-  Dims dims = {operands.input.size(0), operands.weight.size(0)};
-  Dims positions = windowPositions(window, spatial, false);
-  dims.insert(dims.end(), positions.begin(), positions.end());
-  return at::zeros(dims, operands.input.options());
-}
-
-at::Tensor convolve(const Operands &operands, const Window &window,
-                    int64_t groups) {
-  at::Tensor input = operands.input;
-  Dims pads = window.padsBegin;
-  if (!window.isSymmetric()) {
-    input = at::constant_pad_nd(
-        input, innermostFirst(window.padsBegin, window.padsEnd));
-    pads.assign(window.rank(), 0);
+/// One output channel, a row at a time, without a matrix.
+template <typename T, typename C>
+void convolveChannel(const Geometry &g, const T *planes, const C *weights,
+                     int64_t rows, C bias, T *to) {
+  std::vector<C> sums(g.output[2]);
+  for (int64_t line = 0; line < g.output[0] * g.output[1]; ++line) {
+    std::fill(sums.begin(), sums.end(), bias);
+    for (int64_t row = 0; row < rows; ++row) {
+      TileRow where = tileRow(g, row);
+      std::optional<Segment> segment =
+          segmentOf(g, line / g.output[1], line % g.output[1], where.step);
+      if (!segment)
+        continue;
+      const T *source = planes + where.channel * g.inputElements();
+      for (int64_t w = segment->first; w < segment->last; ++w)
+        sums[w] += weights[row] *
+                   static_cast<C>(source[segment->source + w * g.strides[2]]);
+    }
+    for (C sum : sums)
+      *to++ = static_cast<T>(sum);
   }
-  std::optional<at::Tensor> bias;
-  if (operands.bias.defined())
-    bias = operands.bias;
-  if (input.scalar_type() == at::kFloat)
-    return at::mkldnn_convolution(input, operands.weight, bias, pads,
-                                  window.strides, window.dilations, groups);
-  return at::convolution(input, operands.weight, bias, window.strides, pads,
-                         window.dilations, false, Dims(window.rank(), 0),
-                         groups);
 }
 
-/// Sets pads so that the result has the size that output_shape asks for.
-void padToOutputShape(const KernelContext &context, Window &window,
-                      at::IntArrayRef input, const Dims &outputPadding,
-                      const Dims &shape) {
-  bool extraAtEnd = context.textAttr("auto_pad", "NOTSET") != "SAME_LOWER";
-  size_t first = window.rank() - shape.size();
-  for (size_t i = first; i < window.rank(); ++i) {
-    int64_t full =
-        (input[i] - 1) * window.strides[i] + window.span(i) + outputPadding[i];
-    int64_t pad = std::max<int64_t>(full - shape[i - first], 0);
+template <typename T> void convolveDirectly(const Convolution &convolution) {
+  using C = ComputeType<T>;
+  const Geometry &g = convolution.geometry;
+  std::vector<C> bias = biasOf<C>(convolution);
+  Values<C> weight(convolution.weight);
+  const T *from = convolution.input.const_data_ptr<T>();
+  T *to = convolution.result.data_ptr<T>();
+  int64_t channels = convolution.groups * convolution.outputs;
+  int64_t rows = convolution.rows();
+  at::parallel_for(
+      0, convolution.batch * channels, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          convolveChannel(g,
+                          from + i / convolution.outputs * convolution.inputs *
+                                     g.inputElements(),
+                          weight.data() + i % channels * rows, rows,
+                          bias[i % channels], to + i * g.outputElements());
+      });
+}
+
+/// Adds what each input position of a tile spreads over one output plane.
+template <typename C>
+void spreadTile(const Geometry &g, const C *products, int64_t tile,
+                int64_t begin, int64_t end, C *plane) {
+  for (int64_t row = 0; row < g.kernelElements(); ++row) {
+    Coordinates step = tileRow(g, row).step;
+    for (int64_t position = begin; position < end; ++position) {
+      // The transpose's geometry is that of the convolution it undoes: its
+      // output positions are the transpose's input.
+      int64_t w = position % g.output[2], line = position / g.output[2];
+      int64_t d = g.inputAt(0, line / g.output[1], step[0]);
+      int64_t h = g.inputAt(1, line % g.output[1], step[1]);
+      int64_t x = g.inputAt(2, w, step[2]);
+      if (d >= 0 && d < g.input[0] && h >= 0 && h < g.input[1] && x >= 0 &&
+          x < g.input[2])
+        plane[(d * g.input[1] + h) * g.input[2] + x] +=
+            products[row * tile + position - begin];
+    }
+  }
+}
+
+/// `inputs` and `outputs` are those of the transpose.
+template <typename T> void convolveTransposed(const Convolution &convolution) {
+  using C = ComputeType<T>;
+  const Geometry &g = convolution.geometry;
+  int64_t positions = g.outputElements(), plane = g.inputElements();
+  int64_t rows = convolution.outputs * g.kernelElements();
+  int64_t tile = tilePositions(rows, positions);
+  std::vector<C> products(rows * tile), sums(convolution.outputs * plane);
+  std::vector<C> bias = biasOf<C>(convolution);
+  Values<C> weight(convolution.weight), input(convolution.input);
+  T *to = convolution.result.data_ptr<T>();
+  for (int64_t i = 0; i < convolution.batch * convolution.groups; ++i) {
+    int64_t group = i % convolution.groups;
+    at::Tensor weights =
+        matrixAt(weight.data() + group * convolution.inputs * rows,
+                 convolution.inputs, rows, rows);
+    for (int64_t m = 0; m < convolution.outputs; ++m)
+      std::fill_n(sums.begin() + m * plane, plane,
+                  bias[group * convolution.outputs + m]);
+    for (int64_t first = 0; first < positions; first += tile) {
+      int64_t count = std::min(tile, positions - first);
+      at::Tensor product = matrixAt(products.data(), rows, count, tile);
+      at::mm_out(
+          product, weights.t(),
+          matrixAt(input.data() + i * convolution.inputs * positions + first,
+                   convolution.inputs, count, positions));
+      at::parallel_for(
+          0, convolution.outputs, 1, [&](int64_t begin, int64_t end) {
+            for (int64_t m = begin; m < end; ++m)
+              spreadTile(g, products.data() + m * g.kernelElements() * tile,
+                         tile, first, first + count, sums.data() + m * plane);
+          });
+    }
+    std::transform(sums.begin(), sums.end(),
+                   to + i * convolution.outputs * plane,
+                   [](C sum) { return static_cast<T>(sum); });
+  }
+}
+
+Convolution operandsOf(const KernelContext &context) {
+  Convolution convolution;
+  convolution.input = context.contiguous(0);
+  convolution.weight = context.contiguous(1);
+  convolution.bias = context.optionalOperand(2);
+  convolution.groups = context.intAttr("group", 1);
+  convolution.batch = convolution.input.size(0);
+  if (convolution.input.size(1) % convolution.groups != 0)
+    throw Error("group=" + std::to_string(convolution.groups) +
+                " does not divide " +
+                std::to_string(convolution.input.size(1)) + " channels");
+  convolution.inputs = convolution.input.size(1) / convolution.groups;
+  return convolution;
+}
+
+at::Tensor resultOf(const Convolution &convolution, const Dims &spatial) {
+  Dims dims = {convolution.batch, convolution.groups * convolution.outputs};
+  dims.insert(dims.end(), spatial.begin(), spatial.end());
+  return makeEmpty(dims, convolution.input.scalar_type());
+}
+
+/// Pads of the transpose for the output size that is asked for.
+void padToShape(Window &window, const Dims &full, const Dims &shape,
+                bool extraAtEnd) {
+  for (size_t i = 0; i < window.rank(); ++i) {
+    int64_t pad = std::max<int64_t>(full[i] - shape[i], 0);
     window.padsBegin[i] = extraAtEnd ? pad / 2 : pad - pad / 2;
     window.padsEnd[i] = pad - window.padsBegin[i];
   }
 }
 
-/// auto_pad of the transpose: the result has input * stride elements.
-Dims sameOutputShape(const Window &window, at::IntArrayRef input,
-                     size_t spatialRank) {
+/// Sizes of the transpose's result; sets the window's pads where they follow
+/// from the size that is asked for.
+Dims transposedSizes(const KernelContext &context, Window &window,
+                     at::IntArrayRef input) {
+  size_t rank = window.rank();
+  const Dims *padding = context.intsAttr("output_padding");
+  Dims full(rank);
+  for (size_t i = 0; i < rank; ++i)
+    full[i] = (input[i] - 1) * window.strides[i] + window.span(i) +
+              (padding ? padding->at(i) : 0);
+  std::string automatic = context.textAttr("auto_pad", "NOTSET");
   Dims shape;
-  for (size_t i = window.rank() - spatialRank; i < window.rank(); ++i)
-    shape.push_back(input[i] * window.strides[i]);
-  return shape;
-}
-
-at::Tensor convolveTransposed(const Operands &operands, const Window &window,
-                              const Dims &outputPadding, int64_t groups) {
-  bool direct = window.isSymmetric();
-  for (size_t i = 0; i < window.rank(); ++i)
-    direct &=
-        outputPadding[i] < std::max(window.strides[i], window.dilations[i]) &&
-        window.padsBegin[i] >= 0;
-  std::optional<at::Tensor> bias;
-  if (operands.bias.defined())
-    bias = operands.bias;
-  if (direct)
-    return at::convolution(operands.input, operands.weight, bias,
-                           window.strides, window.padsBegin, window.dilations,
-                           true, outputPadding, groups);
-  Dims zeros(window.rank(), 0), begin(window.rank()), end(window.rank());
-  for (size_t i = 0; i < window.rank(); ++i) {
-    begin[i] = -window.padsBegin[i];
-    end[i] = outputPadding[i] - window.padsEnd[i];
+  if (const Dims *given = context.intsAttr("output_shape"))
+    shape.assign(given->end() - static_cast<int64_t>(rank), given->end());
+  else if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER")
+    for (size_t i = 0; i < rank; ++i)
+      shape.push_back(input[i] * window.strides[i]);
+  if (!shape.empty()) {
+    padToShape(window, full, shape, automatic == "SAME_UPPER");
+    return shape;
   }
-  at::Tensor full =
-      at::convolution(operands.input, operands.weight, {}, window.strides,
-                      zeros, window.dilations, true, zeros, groups);
-  at::Tensor out = at::constant_pad_nd(full, innermostFirst(begin, end));
-  if (!bias)
-    return out;
-  Dims broadcast(out.dim(), 1);
-  broadcast[1] = bias->numel();
-  return out.add_(bias->view(broadcast));
+  for (size_t i = 0; i < rank; ++i)
+    full[i] -= window.padsBegin[i] + window.padsEnd[i];
+  return full;
 }
 
 } // namespace
 
 OFFLOAD_KERNEL(Conv) {
-  Operands operands = operandsOf(context);
-  Window window = spatialWindow(context, operands);
-  if (operands.input.numel() == 0)
-    return {resultOf(operands, emptyResult(operands, window))};
-  at::Tensor y = convolve(operands, window, context.intAttr("group", 1));
-  return {resultOf(operands, y)};
+  Convolution convolution = operandsOf(context);
+  at::IntArrayRef spatial = convolution.input.sizes().slice(2);
+  Window window =
+      windowOf(context, spatial, convolution.weight.sizes().slice(2));
+  Dims positions = windowPositions(window, spatial, false);
+  convolution.outputs = convolution.weight.size(0) / convolution.groups;
+  if (convolution.weight.size(1) != convolution.inputs)
+    throw Error("the weight is for " +
+                std::to_string(convolution.weight.size(1)) +
+                " channels a group, the input has " +
+                std::to_string(convolution.inputs));
+  convolution.geometry = geometryOf(window, spatial.vec(), positions);
+  convolution.result = resultOf(convolution, positions);
+  dispatchFloat(convolution.input.scalar_type(), [&](auto *tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    if (convolution.rows() * convolution.outputs <= kFewWeights)
+      convolveDirectly<T>(convolution);
+    else
+      convolveByTiles<T>(convolution);
+  });
+  return {convolution.result};
 }
 
 OFFLOAD_KERNEL(ConvTranspose) {
-  Operands operands = operandsOf(context);
-  Window window = spatialWindow(context, operands);
-  size_t spatialRank = context.dims(0).size() - 2;
-  at::IntArrayRef input = operands.input.sizes().slice(2);
-  Dims outputPadding(window.rank(), 0);
-  if (const Dims *given = context.intsAttr("output_padding"))
-    std::copy(given->begin(), given->end(),
-              outputPadding.end() - static_cast<int64_t>(given->size()));
-  std::string automatic = context.textAttr("auto_pad", "NOTSET");
-  const Dims *shape = context.intsAttr("output_shape");
-  if (shape)
-    padToOutputShape(context, window, input, outputPadding,
-                     Dims(shape->end() - spatialRank, shape->end()));
-  else if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER")
-    padToOutputShape(context, window, input, outputPadding,
-                     sameOutputShape(window, input, spatialRank));
-  if (operands.input.numel() == 0)
-    throw Error("takes no input without elements");
-  return {resultOf(operands, convolveTransposed(operands, window, outputPadding,
-                                                context.intAttr("group", 1)))};
+  Convolution convolution = operandsOf(context);
+  at::IntArrayRef spatial = convolution.input.sizes().slice(2);
+  Window window =
+      windowOf(context, spatial, convolution.weight.sizes().slice(2));
+  Dims sizes = transposedSizes(context, window, spatial);
+  convolution.outputs = convolution.weight.size(1);
+  if (convolution.weight.size(0) != convolution.input.size(1))
+    throw Error("the weight is for " +
+                std::to_string(convolution.weight.size(0)) +
+                " channels, the input has " +
+                std::to_string(convolution.input.size(1)));
+  convolution.geometry = geometryOf(window, sizes, spatial.vec());
+  convolution.result = resultOf(convolution, sizes);
+  dispatchFloat(convolution.input.scalar_type(), [&](auto *tag) {
+    convolveTransposed<std::remove_pointer_t<decltype(tag)>>(convolution);
+  });
+  return {convolution.result};
 }
 
 } // namespace offload::rt

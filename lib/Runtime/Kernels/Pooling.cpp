@@ -10,45 +10,12 @@
 
 #include <ATen/Parallel.h>
 
-#include <array>
 #include <cmath>
 #include <limits>
 
 namespace offload::rt {
 
 namespace {
-
-constexpr size_t kMaxRank = 3;
-using Coordinates = std::array<int64_t, kMaxRank>;
-
-/// A pooling in exactly three dimensions, missing ones of size 1 in front.
-struct Geometry {
-  Coordinates input, output, kernel, strides, dilations, begin, end;
-
-  int64_t planeElements() const { return input[0] * input[1] * input[2]; }
-  int64_t positions() const { return output[0] * output[1] * output[2]; }
-};
-
-Coordinates inThree(const Dims &values, int64_t fill) {
-  Coordinates result;
-  result.fill(fill);
-  std::copy(values.begin(), values.end(), result.end() - values.size());
-  return result;
-}
-
-Geometry geometryOf(const Window &window, const Dims &input,
-                    const Dims &output) {
-  if (window.rank() > kMaxRank || window.rank() == 0)
-    throw Error("pools over one to three dimensions, not over " +
-                std::to_string(window.rank()));
-  return {inThree(input, 1),
-          inThree(output, 1),
-          inThree(window.kernel, 1),
-          inThree(window.strides, 1),
-          inThree(window.dilations, 1),
-          inThree(window.padsBegin, 0),
-          inThree(window.padsEnd, 0)};
-}
 
 /// Steps of the window along dimension `i` that fall on the input.
 struct Steps {
@@ -66,7 +33,8 @@ Steps stepsAt(const Geometry &g, size_t i, int64_t position) {
 
 /// Calls `visit(offset in the plane)` for the window's elements in order.
 template <typename Visit>
-void visitWindow(const Geometry &g, const std::array<Steps, kMaxRank> &steps,
+void visitWindow(const Geometry &g,
+                 const std::array<Steps, kMaxSpatialRank> &steps,
                  const Visit &visit) {
   for (int64_t d = steps[0].first; d < steps[0].last; ++d) {
     int64_t plane = (steps[0].start + d * g.dilations[0]) * g.input[1];
@@ -87,8 +55,8 @@ void visitPositions(const Geometry &g, const Body &body) {
     for (int64_t h = 0; h < g.output[1]; ++h) {
       Steps height = stepsAt(g, 1, h);
       for (int64_t w = 0; w < g.output[2]; ++w)
-        body(position++,
-             std::array<Steps, kMaxRank>{depth, height, stepsAt(g, 2, w)});
+        body(position++, std::array<Steps, kMaxSpatialRank>{depth, height,
+                                                            stepsAt(g, 2, w)});
     }
   }
 }
@@ -97,7 +65,7 @@ template <typename T>
 void largest(const Geometry &g, int64_t planes, const T *from, T *to,
              int64_t *indices, bool columnMajor) {
   auto indexOf = [&](int64_t plane, int64_t offset) {
-    int64_t base = plane * g.planeElements();
+    int64_t base = plane * g.inputElements();
     if (!columnMajor)
       return base + offset;
     int64_t w = offset % g.input[2], h = offset / g.input[2] % g.input[1];
@@ -106,7 +74,7 @@ void largest(const Geometry &g, int64_t planes, const T *from, T *to,
   };
   at::parallel_for(0, planes, 1, [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
-      const T *source = from + plane * g.planeElements();
+      const T *source = from + plane * g.inputElements();
       visitPositions(g, [&](int64_t position, const auto &steps) {
         int64_t best = -1;
         float most = -std::numeric_limits<float>::infinity();
@@ -122,7 +90,7 @@ void largest(const Geometry &g, int64_t planes, const T *from, T *to,
               most = value, best = offset;
           }
         });
-        int64_t at = plane * g.positions() + position;
+        int64_t at = plane * g.outputElements() + position;
         to[at] = best < 0 ? static_cast<T>(most) : source[best];
         if (indices)
           indices[at] = indexOf(plane, std::max<int64_t>(best, 0));
@@ -132,9 +100,10 @@ void largest(const Geometry &g, int64_t planes, const T *from, T *to,
 }
 
 /// Elements of the window that lie on the input or its pads.
-int64_t paddedCount(const Geometry &g, const std::array<Steps, kMaxRank> &s) {
+int64_t paddedCount(const Geometry &g,
+                    const std::array<Steps, kMaxSpatialRank> &s) {
   int64_t count = 1;
-  for (size_t i = 0; i < kMaxRank; ++i) {
+  for (size_t i = 0; i < kMaxSpatialRank; ++i) {
     int64_t room = g.input[i] + g.end[i] - s[i].start;
     int64_t steps = (room + g.dilations[i] - 1) / g.dilations[i];
     count *= std::min(steps, g.kernel[i]);
@@ -147,7 +116,7 @@ void average(const Geometry &g, int64_t planes, const T *from, T *to,
              bool countPads) {
   at::parallel_for(0, planes, 1, [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
-      const T *source = from + plane * g.planeElements();
+      const T *source = from + plane * g.inputElements();
       visitPositions(g, [&](int64_t position, const auto &steps) {
         ComputeType<T> sum = 0;
         int64_t count = 0;
@@ -157,7 +126,7 @@ void average(const Geometry &g, int64_t planes, const T *from, T *to,
         });
         if (countPads)
           count = paddedCount(g, steps);
-        to[plane * g.positions() + position] = static_cast<T>(
+        to[plane * g.outputElements() + position] = static_cast<T>(
             sum / static_cast<ComputeType<T>>(std::max<int64_t>(count, 1)));
       });
     }

@@ -302,10 +302,16 @@ OFFLOAD_KERNEL(Pad) {
   for (size_t i = 0; i < count; ++i) {
     int64_t axis =
         wrapAxis(axes ? (*axes)[i] : static_cast<int64_t>(i), x.dim());
-    int64_t size = x.size(axis);
+    int64_t begin = (*pads)[i], end = (*pads)[count + i];
+    // Negative pads cut first; what is left is what other pads repeat.
+    int64_t first = std::max<int64_t>(-begin, 0);
+    int64_t size = x.size(axis) - first - std::max<int64_t>(-end, 0);
     map[axis].clear();
-    for (int64_t k = -(*pads)[i]; k < size + (*pads)[count + i]; ++k)
-      map[axis].push_back(paddedIndex(k, size, mode));
+    for (int64_t k = -std::max<int64_t>(begin, 0);
+         k < size + std::max<int64_t>(end, 0); ++k) {
+      int64_t index = paddedIndex(k, size, mode);
+      map[axis].push_back(index < 0 ? index : index + first);
+    }
   }
   return {takeByAxis(x, map,
                      oneElement(context.launch(2), context.type(0)).data())};

@@ -5,6 +5,8 @@
 
 #include "Window.h"
 
+#include <algorithm>
+
 namespace offload::rt {
 
 namespace {
@@ -24,6 +26,13 @@ void padToSame(Window &window, at::IntArrayRef input, bool extraAtEnd) {
     window.padsBegin[i] = extraAtEnd ? pad / 2 : (pad + 1) / 2;
     window.padsEnd[i] = pad - window.padsBegin[i];
   }
+}
+
+Coordinates inThree(const Dims &values, int64_t fill) {
+  Coordinates result;
+  result.fill(fill);
+  std::copy(values.begin(), values.end(), result.end() - values.size());
+  return result;
 }
 
 } // namespace
@@ -69,6 +78,20 @@ Dims windowPositions(const Window &window, at::IntArrayRef input,
       --positions[i];
   }
   return positions;
+}
+
+Geometry geometryOf(const Window &window, const Dims &input,
+                    const Dims &output) {
+  if (window.rank() > kMaxSpatialRank || window.rank() == 0)
+    throw Error("works over one to three dimensions, not over " +
+                std::to_string(window.rank()));
+  return {inThree(input, 1),
+          inThree(output, 1),
+          inThree(window.kernel, 1),
+          inThree(window.strides, 1),
+          inThree(window.dilations, 1),
+          inThree(window.padsBegin, 0),
+          inThree(window.padsEnd, 0)};
 }
 
 } // namespace offload::rt

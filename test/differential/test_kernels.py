@@ -1,0 +1,187 @@
+"""Each kernel against ONNX Runtime, over the attributes of its operator.
+
+Every case of kernel_cases.py runs through the kernel alone (dry run, then two
+real runs at different places that must give the same bytes, once in place where
+the operator's row allows it), its scratch is within what the row plans, and its
+outputs are those of ONNX Runtime, or of ONNX's reference implementation where
+ONNX Runtime has no kernel for the version. A case that neither can judge fails."""
+import ctypes
+import json
+import sys
+import unittest
+from pathlib import Path
+
+import numpy as np
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+sys.path.insert(0, str(Path(__file__).parent))
+import kernel_cases  # noqa: E402
+import toolkit  # noqa: E402
+
+PACKED = (TensorProto.INT4, TensorProto.UINT4)
+
+
+class Probe:
+    """The kernels behind kernel-probe.so."""
+
+    def __init__(self):
+        path = toolkit.BUILD / "lib" / "kernel-probe.so"
+        if not path.exists():
+            raise RuntimeError("no %s: build the target kernel-probe" % path)
+        self.library = ctypes.CDLL(str(path))
+        self.library.offloadProbeKernel.restype = ctypes.c_char_p
+        self.library.offloadSetThreads(2)
+
+    def run(self, node, opset, inputs, outputs, inplace=True):
+        """(arrays, figures); raises RuntimeError with the kernel's error."""
+        kept = [None if x is None else packed(x) for x in inputs]
+        call = {"domain": node.domain, "op": node.op_type, "opset": opset, "outputs": outputs, "inplace": inplace,
+                "attributes": {a.name: attribute(a) for a in node.attribute},
+                "operands": [None if x is None else operand(x, y) for x, y in zip(inputs, kept)]}
+        answer = json.loads(self.library.offloadProbeKernel(json.dumps(call).encode()))
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return [array(o) for o in answer["outputs"]], answer
+
+
+def packed(x):
+    """The array as its raw bytes lie in a tensor, strides kept otherwise."""
+    if kernel_cases.element_type(x) in PACKED:
+        return np.frombuffer(numpy_helper.from_array(x).raw_data, np.uint8)
+    return x
+
+
+def operand(x, bytes_of):
+    base = bytes_of
+    while base.base is not None and isinstance(base.base, np.ndarray):
+        base = base.base
+    contiguous = kernel_cases.element_type(x) in PACKED
+    strides = []
+    for i in range(x.ndim):
+        strides.append(int(np.prod(x.shape[i + 1:])) if contiguous or x.size == 0 else x.strides[i] // x.itemsize)
+    span = bytes_of.nbytes if contiguous or x.size == 0 else (
+        sum((d - 1) * s for d, s in zip(x.shape, x.strides)) + x.itemsize)
+    return {"type": kernel_cases.element_type(x), "dims": list(x.shape), "strides": strides,
+            "address": bytes_of.ctypes.data, "bytes": span}
+
+
+def attribute(a):
+    if a.type == AttributeProto.INT:
+        return {"i": a.i}
+    if a.type == AttributeProto.FLOAT:
+        return {"f": a.f}
+    if a.type == AttributeProto.STRING:
+        return {"s": a.s.decode()}
+    if a.type == AttributeProto.INTS:
+        return {"ints": list(a.ints)}
+    if a.type == AttributeProto.FLOATS:
+        return {"floats": list(a.floats)}
+    raw = numpy_helper.to_array(a.t).tobytes()
+    return {"type": a.t.data_type, "dims": list(a.t.dims), "bytes": raw.hex()}
+
+
+def array(output):
+    raw = ctypes.string_at(output["address"], output["bytes"]) if output["bytes"] else b""
+    if output["type"] in PACKED:
+        tensor = helper.make_tensor("t", output["type"], output["dims"], raw, raw=True)
+        return numpy_helper.to_array(tensor)
+    dtype = helper.tensor_dtype_to_np_dtype(output["type"])
+    return np.frombuffer(raw, dtype).reshape(output["dims"]).copy()
+
+
+def expected(case):
+    model = case.model()
+    names = [o.name for o in model.graph.output]
+    if case.reference:
+        return ReferenceEvaluator(model).run(names, case.feeds())
+    import onnxruntime as ort
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(names, case.feeds())
+
+
+class Kernels(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.probe = Probe()
+
+    def check(self, case, inputs):
+        node = case.model().graph.node[0]
+        got, figures = self.probe.run(node, case.opset, inputs, case.outputs)
+        self.assertLessEqual(figures["scratch"], figures["planned_scratch"], "scratch")
+        want = expected(case)
+        for i, (a, b) in enumerate(zip(got, want)):
+            b = np.asarray(b)
+            self.assertEqual(a.dtype, b.dtype, "output %d" % i)
+            if a.dtype.itemsize == 1 and a.dtype.kind == "V":
+                a, b = a.astype(np.int32), b.astype(np.int32)
+            error = toolkit.relative_error(a, b)
+            self.assertLessEqual(error, case.tolerance, "output %d: %s against %s" % (i, a, b))
+
+    def test_operands_through_strides(self):
+        """Rows that take strides give the same values from a transposed operand."""
+        for op, inputs, attributes in (
+                ("Add", 2, {}), ("Where", 3, {}), ("MatMul", 2, {}), ("Gemm", 2, {"transB": 1}), ("Exp", 1, {}),
+                ("Concat", 2, {"axis": 0}), ("ReduceSumSquare", 1, {}), ("Transpose", 1, {"perm": [1, 0]}),
+                ("Cast", 1, {"to": 7})):
+            with self.subTest(op):
+                x = [np.random.RandomState(i).standard_normal((6, 6)).astype(np.float32) for i in range(inputs)]
+                if op == "Where":
+                    x[0] = x[0] > 0
+                node = helper.make_node(op, ["x"] * inputs, ["y"], **attributes)
+                straight, _ = self.probe.run(node, 17, x, 1)
+                turned, _ = self.probe.run(node, 17, [np.asfortranarray(v) for v in x], 1)
+                self.assertLessEqual(toolkit.relative_error(turned[0], straight[0]), 1e-6)
+
+    def test_matrices_that_blas_cannot_read(self):
+        r = np.random.RandomState(0)
+        a = r.standard_normal((3, 5, 4, 2)).astype(np.float32)[..., 0]
+        b = r.standard_normal((3, 4, 6, 2)).astype(np.float32)[..., 0]
+        node = helper.make_node("MatMul", ["a", "b"], ["y"])
+        got, figures = self.probe.run(node, 17, [a, b], 1)
+        self.assertEqual(figures["scratch"], 0)
+        self.assertLessEqual(toolkit.relative_error(got[0], a @ b), 1e-5)
+
+    def test_ids_out_of_range(self):
+        for op in ("Gather", "GatherElements"):
+            for bad in (5, -6):
+                node = helper.make_node(op, ["x", "i"], ["y"], axis=0)
+                x, ids = np.zeros((5, 2), np.float32), np.array([[0, bad]], np.int64)
+                with self.assertRaisesRegex(RuntimeError, "index %d at position 1 is out of range for 5" % bad):
+                    self.probe.run(node, 17, [x, ids], 1)
+
+    def test_wide_unsigned_integers_move(self):
+        for dtype in (np.uint16, np.uint32, np.uint64):
+            x = np.array([[0, 1], [np.iinfo(dtype).max, 7]], dtype)
+            node = helper.make_node("Transpose", ["x"], ["y"])
+            got, _ = self.probe.run(node, 17, [x], 1)
+            self.assertEqual(got[0].dtype, dtype)
+            np.testing.assert_array_equal(got[0], x.T)
+
+    def test_bfloat16(self):
+        """Against the same operator in float32: ONNX Runtime has no bfloat16."""
+        import ml_dtypes
+        r = np.random.RandomState(0)
+        for op, shapes in (("MatMul", ((4, 32), (32, 5))), ("Add", ((4, 5), (5,))), ("Softmax", ((4, 9),)),
+                           ("Gelu", ((4, 9),)), ("LayerNormalization", ((4, 9), (9,))),
+                           ("Conv", ((1, 3, 6, 6), (4, 3, 3, 3)))):
+            with self.subTest(op):
+                x = [r.standard_normal(s).astype(ml_dtypes.bfloat16) for s in shapes]
+                node = helper.make_node(op, ["x"] * len(x), ["y"])
+                got, _ = self.probe.run(node, 22, x, 1)
+                want, _ = self.probe.run(node, 22, [v.astype(np.float32) for v in x], 1)
+                self.assertLessEqual(toolkit.relative_error(got[0], want[0]), 2e-2)
+
+
+def case_test(case):
+    return lambda self: self.check(case, case.inputs)
+
+
+for _case in kernel_cases.CASES:
+    setattr(Kernels, "test_" + _case.name, case_test(_case))
+
+if __name__ == "__main__":
+    unittest.main()
