@@ -43,6 +43,7 @@ if(OFFLOAD_BUILD_COMPILER)
   offload_room(OffloadPasses passes)
   target_include_directories(OffloadPassManager PUBLIC
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/passes>")
+  include(PassProse)
   target_link_libraries(OffloadPassManager
     PUBLIC OffloadIR OffloadSchedule OffloadPasses)
   target_link_libraries(OffloadPasses

@@ -6,8 +6,7 @@
 //      same file.
 // Not: training. Updates and the states of weights are the model's meaning and
 //      stay; so do sizes that the user fixed or bounded (`offload.dims`).
-// How: a copy and a Wait mean their operand, so their readers read that
-// instead.
+// How: a copy and a Wait mean their operand, so their readers read that one.
 //      Where a copy was an output of the graph, the operand takes its name.
 //      Release and Join then have no reader left but states that only carry
 //      order; these go with their input and output.
