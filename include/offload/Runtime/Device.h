@@ -37,8 +37,15 @@ public:
   virtual ~Event() = default;
 };
 
+/// What one queue did since the last beginStep() reached it.
+struct QueueTimes {
+  int64_t busyNs = 0;
+  int64_t stallNs = 0; // standing before an event that had not passed
+};
+
 class Device {
 public:
+  /// Ends what was launched, then frees.
   virtual ~Device() = default;
 
   /// Device memory of exactly that many bytes. Throws Error with what was asked
@@ -59,14 +66,20 @@ public:
   /// Appends a fill of device memory with a byte (poison, zeros).
   virtual void fill(Queue queue, void *to, int value, int64_t bytes) = 0;
 
+  /// Appends a pause, to test that nothing rests on luck.
+  virtual void delay(Queue queue, int64_t ns) = 0;
+
   virtual std::unique_ptr<Event> makeEvent() = 0;
   /// The event stands for all that `queue` was given so far.
   virtual void record(Queue queue, Event &event) = 0;
-  /// All that `queue` is given from now on starts after `event`, which must
-  /// have been recorded before in this step.
+  /// All that `queue` is given from now on starts after the point of the last
+  /// record() of `event` before this call; an event that was never recorded has
+  /// passed. So an event of the step before is waited for by calling this
+  /// before the event is recorded again.
   virtual void wait(Queue queue, const Event &event) = 0;
 
-  /// Blocks until the event has passed, or the step has failed.
+  /// Blocks until the event has passed. After an error it may return early:
+  /// ask error(). Events pass in a step that failed, too.
   virtual void synchronize(const Event &event) = 0;
   /// Blocks until every queue is empty.
   virtual void drain() = 0;
@@ -74,6 +87,11 @@ public:
   virtual std::exception_ptr error() const = 0;
   /// Drains, forgets the error; the device is usable again.
   virtual void recover() = 0;
+
+  /// Appends to every queue the point from which queueTimes() counts.
+  virtual void beginStep() = 0;
+  /// Of a queue that is empty (after drain()).
+  virtual QueueTimes queueTimes(Queue queue) const = 0;
 };
 
 /// Queues as threads over a second pool of plain memory.

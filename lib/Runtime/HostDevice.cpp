@@ -1,0 +1,296 @@
+// A device of threads: one for each queue, over a second pool of plain memory.
+//
+// In:  tasks, copies, events in issue order from one launching thread.
+// Out: their effects, in the order of each queue; the first error.
+// Not: what is computed, and in which order (the executor).
+// How: a queue is a list of closures that one thread takes from the front. An
+//      event counts its records; a wait stands for the count at the time of
+//      its call, so recording an event again never confuses an older wait.
+//      After an error work is skipped, but events still pass, so no queue
+//      hangs.
+
+#include "offload/Runtime/Device.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace offload::rt {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int64_t nsSince(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() -
+                                                              start)
+      .count();
+}
+
+/// Whole pages of its own, zeros at first and given back exactly.
+class PageMemory final : public Memory {
+public:
+  PageMemory(int64_t bytes, const char *pool) {
+    numBytes = bytes;
+    if (bytes < 0)
+      throw Error("memory of a negative size was asked for");
+    if (bytes == 0)
+      return;
+    void *pages =
+        mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED)
+      throw Error("no " + std::to_string(bytes) + " bytes of " + pool +
+                  " memory: " + std::to_string(freeBytes()) + " are free");
+    madvise(pages, static_cast<size_t>(bytes), MADV_HUGEPAGE);
+    start = static_cast<std::byte *>(pages);
+  }
+  ~PageMemory() override {
+    if (start)
+      munmap(start, static_cast<size_t>(numBytes));
+  }
+
+private:
+  static int64_t freeBytes() {
+    return static_cast<int64_t>(sysconf(_SC_AVPHYS_PAGES)) *
+           sysconf(_SC_PAGESIZE);
+  }
+};
+
+/// How often an event was recorded, and how many of these points have passed.
+/// Tasks share it, so an event may go while they still stand in a queue.
+class Passage {
+public:
+  void pass(uint64_t record) {
+    {
+      std::lock_guard lock(mutex);
+      passed = std::max(passed, record);
+    }
+    changed.notify_all();
+  }
+  void await(uint64_t record) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return passed >= record; });
+  }
+
+private:
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t passed = 0;
+};
+
+class HostEvent final : public Event {
+public:
+  uint64_t records = 0; // the launching thread's
+  std::shared_ptr<Passage> passage = std::make_shared<Passage>();
+};
+
+/// The first error of all queues.
+class Failure {
+public:
+  bool hasFailed() const { return failed.load(std::memory_order_acquire); }
+  void capture(std::exception_ptr error) {
+    std::lock_guard lock(mutex);
+    if (!first)
+      first = std::move(error);
+    failed.store(true, std::memory_order_release);
+  }
+  std::exception_ptr error() const {
+    std::lock_guard lock(mutex);
+    return first;
+  }
+  void forget() {
+    std::lock_guard lock(mutex);
+    first = nullptr;
+    failed.store(false, std::memory_order_release);
+  }
+
+private:
+  mutable std::mutex mutex;
+  std::exception_ptr first;
+  std::atomic<bool> failed = false;
+};
+
+class HostQueue {
+public:
+  explicit HostQueue(Failure &failure)
+      : failure(failure), thread([this] { serve(); }) {}
+  ~HostQueue() {
+    {
+      std::lock_guard lock(mutex);
+      closing = true;
+    }
+    arrived.notify_one();
+    thread.join();
+  }
+
+  enum class Kind { Work, Record, Wait, Begin };
+  void append(Kind kind, std::function<void()> body) {
+    {
+      std::lock_guard lock(mutex);
+      tasks.push_back({kind, std::move(body)});
+    }
+    arrived.notify_one();
+  }
+  void drain() {
+    std::unique_lock lock(mutex);
+    emptied.wait(lock, [this] { return tasks.empty() && !running; });
+  }
+  QueueTimes times() const {
+    std::lock_guard lock(mutex);
+    return counted;
+  }
+
+private:
+  struct Task {
+    Kind kind;
+    std::function<void()> body;
+  };
+
+  void serve() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      arrived.wait(lock, [this] { return closing || !tasks.empty(); });
+      if (tasks.empty())
+        return; // closing, and everything is done
+      Task task = std::move(tasks.front());
+      tasks.pop_front();
+      running = true;
+      lock.unlock();
+      Clock::time_point start = Clock::now();
+      perform(task);
+      task.body = nullptr; // what it holds goes before drain() returns
+      int64_t ns = nsSince(start);
+      lock.lock();
+      count(task.kind, ns);
+      running = false;
+      if (tasks.empty())
+        emptied.notify_all();
+    }
+  }
+
+  void perform(Task &task) {
+    if (task.kind == Kind::Work && failure.hasFailed())
+      return;
+    try {
+      if (task.body)
+        task.body();
+    } catch (...) {
+      failure.capture(std::current_exception());
+    }
+  }
+
+  void count(Kind kind, int64_t ns) {
+    if (kind == Kind::Begin)
+      counted = {};
+    else if (kind == Kind::Work)
+      counted.busyNs += ns;
+    else if (kind == Kind::Wait)
+      counted.stallNs += ns;
+  }
+
+  Failure &failure;
+  mutable std::mutex mutex;
+  std::condition_variable arrived, emptied;
+  std::deque<Task> tasks;
+  bool running = false, closing = false;
+  QueueTimes counted;
+  std::thread thread; // last: it uses all of the above
+};
+
+class HostDevice final : public Device {
+public:
+  ~HostDevice() override { drain(); }
+
+  std::unique_ptr<Memory> allocateDevice(int64_t bytes) override {
+    return std::make_unique<PageMemory>(bytes, "device");
+  }
+  std::unique_ptr<Memory> allocateHost(int64_t bytes, bool) override {
+    return std::make_unique<PageMemory>(bytes, "host");
+  }
+
+  void launch(Queue queue, std::function<void()> task) override {
+    of(queue).append(HostQueue::Kind::Work, std::move(task));
+  }
+  void copy(Queue queue, void *to, const void *from, int64_t bytes) override {
+    launch(queue, [=] {
+      if (bytes)
+        std::memcpy(to, from, static_cast<size_t>(bytes));
+    });
+  }
+  void fill(Queue queue, void *to, int value, int64_t bytes) override {
+    launch(queue, [=] {
+      if (bytes)
+        std::memset(to, value, static_cast<size_t>(bytes));
+    });
+  }
+  void delay(Queue queue, int64_t ns) override {
+    launch(queue,
+           [=] { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); });
+  }
+
+  std::unique_ptr<Event> makeEvent() override {
+    return std::make_unique<HostEvent>();
+  }
+  void record(Queue queue, Event &event) override {
+    auto &mine = static_cast<HostEvent &>(event);
+    of(queue).append(HostQueue::Kind::Record,
+                     [passage = mine.passage, record = ++mine.records] {
+                       passage->pass(record);
+                     });
+  }
+  void wait(Queue queue, const Event &event) override {
+    auto &mine = static_cast<const HostEvent &>(event);
+    if (mine.records)
+      of(queue).append(HostQueue::Kind::Wait,
+                       [passage = mine.passage, record = mine.records] {
+                         passage->await(record);
+                       });
+  }
+
+  void synchronize(const Event &event) override {
+    auto &mine = static_cast<const HostEvent &>(event);
+    mine.passage->await(mine.records);
+  }
+  void drain() override {
+    for (HostQueue &queue : queues)
+      queue.drain();
+  }
+  std::exception_ptr error() const override { return failure.error(); }
+  void recover() override {
+    drain();
+    failure.forget();
+  }
+
+  void beginStep() override {
+    for (HostQueue &queue : queues)
+      queue.append(HostQueue::Kind::Begin, nullptr);
+  }
+  QueueTimes queueTimes(Queue queue) const override {
+    return queues[static_cast<unsigned>(queue)].times();
+  }
+
+private:
+  HostQueue &of(Queue queue) { return queues[static_cast<unsigned>(queue)]; }
+
+  Failure failure;
+  std::array<HostQueue, kNumQueues> queues{
+      HostQueue(failure), HostQueue(failure), HostQueue(failure),
+      HostQueue(failure)};
+};
+
+} // namespace
+
+std::unique_ptr<Device> makeHostDevice() {
+  return std::make_unique<HostDevice>();
+}
+
+} // namespace offload::rt

@@ -1,0 +1,378 @@
+// What every device must do, judged by bytes that come back to the host.
+//
+// Compute tasks of a test touch device memory only by the device's own fills
+// and copies, so the suite holds for devices whose memory the host cannot
+// reach.
+
+#include "DeviceFactories.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <thread>
+
+namespace offload::rt {
+namespace {
+
+constexpr Queue kQueues[] = {Queue::Compute, Queue::H2D, Queue::D2H,
+                             Queue::Host};
+constexpr int64_t kMillisecond = 1000000;
+
+class DeviceConformance : public testing::TestWithParam<DeviceFactory> {
+protected:
+  std::unique_ptr<Device> device = GetParam().make();
+
+  std::unique_ptr<Memory> pattern(int64_t bytes, unsigned seed) {
+    std::unique_ptr<Memory> memory = device->allocateHost(bytes, true);
+    std::mt19937 random(seed);
+    for (int64_t i = 0; i < bytes; ++i)
+      memory->data()[i] = static_cast<std::byte>(random());
+    return memory;
+  }
+  static bool same(const Memory &a, const Memory &b) {
+    return a.sizeBytes() == b.sizeBytes() &&
+           !std::memcmp(a.data(), b.data(), static_cast<size_t>(a.sizeBytes()));
+  }
+  static bool isAll(const Memory &memory, int value) {
+    return std::all_of(memory.data(), memory.data() + memory.sizeBytes(),
+                       [&](std::byte b) { return b == std::byte(value); });
+  }
+};
+
+TEST_P(DeviceConformance, MemoryIsAlignedAndExact) {
+  for (int64_t bytes : {int64_t(0), int64_t(1), int64_t(513), int64_t(1) << 20})
+    for (Memory *memory : {device->allocateDevice(bytes).release(),
+                           device->allocateHost(bytes, true).release(),
+                           device->allocateHost(bytes, false).release()}) {
+      std::unique_ptr<Memory> owned(memory);
+      EXPECT_EQ(owned->sizeBytes(), bytes);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(owned->data()) % kAlignBytes, 0u);
+    }
+}
+
+TEST_P(DeviceConformance, TooMuchMemoryIsAnErrorThatSaysHowMuch) {
+  try {
+    device->allocateDevice(int64_t(1) << 60);
+    FAIL() << "a quintillion bytes were given";
+  } catch (const Error &error) {
+    EXPECT_NE(std::string(error.what()).find(std::to_string(int64_t(1) << 60)),
+              std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("free"), std::string::npos);
+  }
+}
+
+TEST_P(DeviceConformance, CopiesGoBothWays) {
+  for (int64_t bytes : {int64_t(1), int64_t(4097), int64_t(8) << 20}) {
+    auto from = pattern(bytes, 3), to = device->allocateHost(bytes, true);
+    auto there = device->allocateDevice(bytes);
+    auto arrived = device->makeEvent(), back = device->makeEvent();
+    device->copy(Queue::H2D, there->data(), from->data(), bytes);
+    device->record(Queue::H2D, *arrived);
+    device->wait(Queue::D2H, *arrived);
+    device->copy(Queue::D2H, to->data(), there->data(), bytes);
+    device->record(Queue::D2H, *back);
+    device->synchronize(*back);
+    EXPECT_TRUE(same(*from, *to)) << bytes;
+  }
+}
+
+TEST_P(DeviceConformance, FillsWholeRanges) {
+  auto there = device->allocateDevice(4096);
+  auto to = device->allocateHost(4096, true);
+  device->fill(Queue::Compute, there->data(), 0xff, 4096);
+  device->fill(Queue::Compute, there->data(), 0x11, 0);
+  device->drain();
+  device->copy(Queue::D2H, to->data(), there->data(), 4096);
+  device->drain();
+  EXPECT_TRUE(isAll(*to, 0xff));
+}
+
+TEST_P(DeviceConformance, OneQueueKeepsItsOrder) {
+  for (Queue queue : kQueues) {
+    std::vector<int> order;
+    for (int i = 0; i < 500; ++i)
+      device->launch(queue, [&order, i] { order.push_back(i); });
+    device->drain();
+    std::vector<int> expected(500);
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(order, expected) << queueName(queue);
+  }
+}
+
+TEST_P(DeviceConformance, FillsAndCopiesOfOneQueueKeepTheirOrder) {
+  auto there = device->allocateDevice(1 << 20);
+  auto from = pattern(1 << 20, 5), to = device->allocateHost(1 << 20, true);
+  for (int i = 0; i < 20; ++i) {
+    device->fill(Queue::H2D, there->data(), i, 1 << 20);
+    device->copy(Queue::H2D, there->data(), from->data(), 1 << 20);
+  }
+  device->drain();
+  device->copy(Queue::D2H, to->data(), there->data(), 1 << 20);
+  device->drain();
+  EXPECT_TRUE(same(*from, *to));
+}
+
+TEST_P(DeviceConformance, AWaitHoldsBackEveryPairOfQueues) {
+  auto there = device->allocateDevice(64), first = device->allocateDevice(64);
+  for (Queue maker : kQueues)
+    for (Queue reader : kQueues) {
+      if (maker == Queue::Host || reader == Queue::Host || maker == reader)
+        continue;
+      auto to = device->allocateHost(64, true);
+      auto made = device->makeEvent(), read = device->makeEvent();
+      device->fill(maker, there->data(), 1, 64);
+      device->delay(maker, 3 * kMillisecond);
+      device->fill(maker, there->data(), 2, 64);
+      device->record(maker, *made);
+      device->wait(reader, *made);
+      device->fill(reader, there->data(), 3, 64);
+      device->record(reader, *read);
+      device->wait(Queue::D2H, *read);
+      device->copy(Queue::D2H, to->data(), there->data(), 64);
+      device->drain();
+      EXPECT_TRUE(isAll(*to, 3)) << queueName(maker) << queueName(reader);
+    }
+}
+
+TEST_P(DeviceConformance, HostTasksWaitForCopiesAndHoldThemBack) {
+  auto from = pattern(4096, 7), to = device->allocateHost(4096, true);
+  auto there = device->allocateDevice(4096);
+  std::unique_ptr<Memory> landed = device->allocateHost(4096, true);
+  auto arrived = device->makeEvent(), back = device->makeEvent();
+  auto changed = device->makeEvent();
+  device->delay(Queue::H2D, 2 * kMillisecond);
+  device->copy(Queue::H2D, there->data(), from->data(), 4096);
+  device->record(Queue::H2D, *arrived);
+  device->wait(Queue::D2H, *arrived);
+  device->copy(Queue::D2H, landed->data(), there->data(), 4096);
+  device->record(Queue::D2H, *back);
+  device->wait(Queue::Host, *back);
+  device->launch(Queue::Host, [&] {
+    std::memcpy(to->data(), landed->data(), 4096);
+    std::memset(from->data(), 9, 4096);
+  });
+  device->record(Queue::Host, *changed);
+  device->wait(Queue::H2D, *changed);
+  device->copy(Queue::H2D, there->data(), from->data(), 4096);
+  device->record(Queue::H2D, *arrived);
+  device->wait(Queue::D2H, *arrived);
+  device->copy(Queue::D2H, landed->data(), there->data(), 4096);
+  device->drain();
+  EXPECT_TRUE(same(*pattern(4096, 7), *to));
+  EXPECT_TRUE(isAll(*landed, 9));
+}
+
+TEST_P(DeviceConformance, AnEventStandsForItsLastRecord) {
+  auto there = device->allocateDevice(64), to = device->allocateHost(64, true);
+  auto event = device->makeEvent();
+  for (int step = 1; step <= 50; ++step) {
+    device->fill(Queue::Compute, there->data(), step, 64);
+    device->record(Queue::Compute, *event);
+    device->wait(Queue::D2H, *event);
+    device->copy(Queue::D2H, to->data(), there->data(), 64);
+    auto landed = device->makeEvent();
+    device->record(Queue::D2H, *landed);
+    device->synchronize(*landed);
+    ASSERT_TRUE(isAll(*to, step)) << step;
+  }
+}
+
+TEST_P(DeviceConformance, AWaitBeforeTheNextRecordMeansTheLastOne) {
+  // h2d waits for the event of the step before although compute records it
+  // again right after, behind a long pause: the copy must not wait for that.
+  auto event = device->makeEvent(), copied = device->makeEvent();
+  auto there = device->allocateDevice(64);
+  device->record(Queue::Compute, *event);
+  device->wait(Queue::H2D, *event);
+  std::atomic<bool> isReleased = false;
+  device->launch(Queue::Host, [&] {
+    while (!isReleased)
+      std::this_thread::yield();
+  });
+  auto hostDone = device->makeEvent();
+  device->record(Queue::Host, *hostDone);
+  device->wait(Queue::Compute, *hostDone);
+  device->record(Queue::Compute, *event);
+  device->fill(Queue::H2D, there->data(), 1, 64);
+  device->record(Queue::H2D, *copied);
+  device->synchronize(*copied); // hangs where the wait took the later record
+  isReleased = true;
+  device->synchronize(*event);
+}
+
+TEST_P(DeviceConformance, AnEventThatWasNeverRecordedHasPassed) {
+  auto event = device->makeEvent();
+  bool hasRun = false;
+  device->wait(Queue::Compute, *event);
+  device->launch(Queue::Compute, [&] { hasRun = true; });
+  device->synchronize(*event);
+  device->drain();
+  EXPECT_TRUE(hasRun);
+}
+
+TEST_P(DeviceConformance, AnEventMayGoWhileItIsWaitedFor) {
+  std::atomic<int> reached = 0;
+  for (int i = 0; i < 100; ++i) {
+    auto event = device->makeEvent();
+    device->launch(Queue::Compute, [&] { ++reached; });
+    device->record(Queue::Compute, *event);
+    device->wait(Queue::Host, *event);
+    device->launch(Queue::Host, [&] { ++reached; });
+  }
+  device->drain();
+  EXPECT_EQ(reached, 200);
+}
+
+TEST_P(DeviceConformance, ManyEventsAcrossAllQueues) {
+  // A chain that hops over the queues at random; each link adds one to what
+  // the last one left, so a single lost wait shows.
+  constexpr int kLinks = 2000;
+  std::mt19937 random(17);
+  std::vector<std::unique_ptr<Event>> events;
+  int count = 0; // handed from queue to queue, never used by two at once
+  for (int i = 0; i < kLinks; ++i) {
+    Queue queue = kQueues[random() % kNumQueues];
+    if (i)
+      device->wait(queue, *events.back());
+    device->launch(queue, [&count, i] {
+      if (count == i)
+        ++count;
+    });
+    events.push_back(device->makeEvent());
+    device->record(queue, *events.back());
+  }
+  device->drain();
+  EXPECT_EQ(count, kLinks);
+}
+
+TEST_P(DeviceConformance, QueuesRunSideBySide) {
+  auto a = device->makeEvent();
+  std::atomic<bool> isReleased = false;
+  device->launch(Queue::Host, [&] {
+    while (!isReleased)
+      std::this_thread::yield();
+  });
+  auto there = device->allocateDevice(64);
+  device->fill(Queue::H2D, there->data(), 1, 64);
+  device->record(Queue::H2D, *a);
+  device->synchronize(*a); // hangs where one queue holds up another
+  isReleased = true;
+  device->drain();
+}
+
+TEST_P(DeviceConformance, AnErrorSkipsWhatFollowsAndIsKept) {
+  for (Queue queue : kQueues) {
+    std::atomic<bool> hasRun = false;
+    auto failed = device->makeEvent();
+    device->launch(queue, [] { throw Error("first"); });
+    device->record(queue, *failed);
+    for (Queue other : kQueues) {
+      device->wait(other, *failed);
+      device->launch(other, [] { throw Error("later"); });
+    }
+    device->launch(queue, [&] { hasRun = true; });
+    device->synchronize(*failed);
+    device->drain();
+    ASSERT_TRUE(device->error()) << queueName(queue);
+    EXPECT_FALSE(hasRun) << queueName(queue);
+    try {
+      std::rethrow_exception(device->error());
+    } catch (const Error &error) {
+      EXPECT_STREQ(error.what(), "first") << queueName(queue);
+    }
+    device->recover();
+    EXPECT_FALSE(device->error());
+    device->launch(queue, [&] { hasRun = true; });
+    device->drain();
+    EXPECT_TRUE(hasRun) << queueName(queue);
+  }
+}
+
+TEST_P(DeviceConformance, CopiesAndFillsAreSkippedAfterAnError) {
+  auto there = device->allocateDevice(64), to = device->allocateHost(64, true);
+  device->fill(Queue::Compute, there->data(), 1, 64);
+  device->drain();
+  auto failed = device->makeEvent();
+  device->launch(Queue::Host, [] { throw Error("no"); });
+  device->record(Queue::Host, *failed);
+  device->wait(Queue::Compute, *failed);
+  device->fill(Queue::Compute, there->data(), 2, 64);
+  device->recover();
+  device->copy(Queue::D2H, to->data(), there->data(), 64);
+  device->drain();
+  EXPECT_TRUE(isAll(*to, 1));
+}
+
+TEST_P(DeviceConformance, TwoDevicesDoNotMeet) {
+  std::unique_ptr<Device> other = GetParam().make();
+  auto mine = device->allocateDevice(64), theirs = other->allocateDevice(64);
+  auto to = device->allocateHost(64, true);
+  other->launch(Queue::Host, [] { throw Error("theirs"); });
+  other->drain();
+  EXPECT_TRUE(other->error());
+  EXPECT_FALSE(device->error());
+  device->fill(Queue::Compute, mine->data(), 4, 64);
+  device->drain();
+  device->copy(Queue::D2H, to->data(), mine->data(), 64);
+  device->drain();
+  EXPECT_TRUE(isAll(*to, 4));
+  other->recover();
+  other.reset();
+  device->fill(Queue::Compute, mine->data(), 5, 64);
+  device->drain();
+}
+
+TEST_P(DeviceConformance, DrainAwaitsEveryQueue) {
+  std::atomic<int> done = 0;
+  for (Queue queue : kQueues) {
+    device->delay(queue, 5 * kMillisecond);
+    device->launch(Queue::Host, [] {});
+    auto end = device->makeEvent();
+    device->record(queue, *end);
+    device->wait(Queue::Host, *end);
+    device->launch(Queue::Host, [&] { ++done; });
+  }
+  device->drain();
+  EXPECT_EQ(done, 4);
+}
+
+TEST_P(DeviceConformance, DestructionEndsWhatWasLaunched) {
+  std::atomic<int> done = 0;
+  {
+    std::unique_ptr<Device> other = GetParam().make();
+    auto event = other->makeEvent();
+    other->delay(Queue::Compute, 2 * kMillisecond);
+    other->record(Queue::Compute, *event);
+    other->wait(Queue::Host, *event);
+    other->launch(Queue::Host, [&] { ++done; });
+  }
+  EXPECT_EQ(done, 1);
+}
+
+TEST_P(DeviceConformance, DelaysCountAndStepsCountAnew) {
+  device->delay(Queue::H2D, 20 * kMillisecond);
+  device->beginStep();
+  auto event = device->makeEvent();
+  device->delay(Queue::H2D, 4 * kMillisecond);
+  device->record(Queue::H2D, *event);
+  device->wait(Queue::Compute, *event);
+  device->drain();
+  EXPECT_GE(device->queueTimes(Queue::H2D).busyNs, 4 * kMillisecond);
+  EXPECT_LT(device->queueTimes(Queue::D2H).busyNs, kMillisecond);
+  EXPECT_GT(device->queueTimes(Queue::Compute).stallNs, 2 * kMillisecond);
+  device->beginStep();
+  device->drain();
+  EXPECT_EQ(device->queueTimes(Queue::H2D).busyNs, 0);
+  EXPECT_EQ(device->queueTimes(Queue::Compute).stallNs, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceConformance,
+                         testing::ValuesIn(deviceFactories()),
+                         [](const auto &info) { return info.param.name; });
+
+} // namespace
+} // namespace offload::rt
