@@ -31,11 +31,11 @@ if(OFFLOAD_BUILD_COMPILER)
   offload_precompile(OffloadOnnx <onnx/onnx_pb.h> <llvm/Support/Error.h>
                      <llvm/ADT/StringMap.h> <map> <string> <vector>)
 
-  offload_room(OffloadSchedule lib/Schedule)
-  target_link_libraries(OffloadSchedule PUBLIC OffloadIR)
-
   offload_room(OffloadAnalysis lib/Analysis)
   target_link_libraries(OffloadAnalysis PUBLIC OffloadIR)
+
+  offload_room(OffloadSchedule lib/Schedule)
+  target_link_libraries(OffloadSchedule PUBLIC OffloadIR OffloadAnalysis)
 
   # The pass manager's table names every pass's factory, and every pass derives
   # from its Pass: one cycle, between these two alone.

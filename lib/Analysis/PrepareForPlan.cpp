@@ -1,9 +1,9 @@
 // Brings a classified graph into the shape that the planner reads.
 //
 // In:  form Imported; any order of nodes that is topological.
-// Out: `queue=launch` on what the launching thread runs; nodes that depend on
-//      constants alone (views of weights, dequantization) stand before their
-//      first reader.
+// Out: `queue=launch` on what the launching thread runs, these nodes in front
+//      where they can be; nodes that depend on constants alone (views of
+//      weights, dequantization) before their first reader.
 // Not: any other order; what computes on feeds stays where the model has it.
 // How: exporters put such nodes anywhere, often all at the top. One walk
 //      against the order gives each the place of its first reader, so chains
@@ -74,11 +74,33 @@ void sinkConstantNodes(Graph &graph) {
     graph.moveBefore(node, nullptr);
 }
 
+/// Launch nodes that need nothing of a compute node, not even a shape, go to
+/// the front: what they make can then be staged when the step starts.
+void hoistLaunchNodes(Graph &graph) {
+  llvm::DenseSet<const Node *> early;
+  llvm::SmallVector<Node *> front, rest;
+  for (Node &node : graph.nodeList()) {
+    bool isEarly = node.queue() == Queue::Launch &&
+                   llvm::all_of(node.operands(), [&](const Value *operand) {
+                     return !operand || !operand->definingNode() ||
+                            early.contains(operand->definingNode());
+                   });
+    if (isEarly)
+      early.insert(&node);
+    (isEarly ? front : rest).push_back(&node);
+  }
+  for (Node *node : front)
+    graph.moveBefore(node, nullptr);
+  for (Node *node : rest)
+    graph.moveBefore(node, nullptr);
+}
+
 } // namespace
 
 llvm::Error prepareForPlan(Graph &graph) {
   if (llvm::Error error = markLaunchNodes(graph))
     return error;
+  hoistLaunchNodes(graph);
   sinkConstantNodes(graph);
   return llvm::Error::success();
 }

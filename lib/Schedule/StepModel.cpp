@@ -28,7 +28,7 @@ bool isTableLookup(const Node &node) {
     return false;
   const Value *table = node.operand(0);
   return table && table->isConstant() && node.operand(1) &&
-         table->data.sizeBytes() >= kLargeConstantBytes;
+         table->data.sizeBytes() >= kHostTableBytes;
 }
 
 class StepReader {
@@ -51,7 +51,11 @@ public:
           return error;
     readOutputs();
     readLookups();
-    step.weights = groupWeights(constants, graph, positions);
+    llvm::Expected<std::vector<StepModel::Weight>> weights =
+        groupWeights(graph, constants);
+    if (!weights)
+      return weights.takeError();
+    step.weights = std::move(*weights);
     llvm::stable_sort(step.staged, [](const auto &a, const auto &b) {
       return a.first < b.first;
     });
@@ -125,7 +129,7 @@ private:
     for (unsigned i = 0; i < node.operands().size(); ++i)
       if (const Value *operand = node.operand(i))
         if (!node.info->isLaunchOperand(i))
-          touch(operand, &node, i, at);
+          touch(operand, at);
     addNode(node, view);
     if (view) {
       step.views.push_back(
@@ -180,9 +184,8 @@ private:
     return llvm::Error::success();
   }
 
-  /// The node at `at` reads `value`. No node: the end of the step.
-  void touch(const Value *value, const Node *node, unsigned operand,
-             int32_t at) {
+  /// The node at `at`, or what comes at the end of the step, reads `value`.
+  void touch(const Value *value, int32_t at) {
     const Value *root = rootOf(value);
     const int32_t entry = entryOf(value, at);
     if (isOnDevice(root)) {
@@ -193,8 +196,9 @@ private:
       ConstantReads &reads = constants[root];
       int32_t &last = reads.spans.try_emplace(entry, entry).first->second;
       last = std::max(last, at);
-      if (node)
-        reads.readings.push_back({node, operand, value == root});
+      if (value == root &&
+          (reads.namedAt.empty() || reads.namedAt.back() != at))
+        reads.namedAt.push_back(at);
     } else {
       touchStaged(root, value == root, at);
     }
@@ -230,7 +234,7 @@ private:
           step.hostOutputBytes += output->type.bytesAtBound();
         continue;
       }
-      touch(output, nullptr, 0, step.end());
+      touch(output, step.end());
       step.outputs.push_back({output->name().str(), output->type.bytesAtBound(),
                               positions.lookup(output->definingNode())});
     }
@@ -264,7 +268,7 @@ private:
   const bool lookupsOnHost;
   StepModel step;
   llvm::DenseSet<const Node *> hostLookups;
-  NodePositions positions;
+  llvm::DenseMap<const Node *, int32_t> positions;
   llvm::DenseMap<const Value *, size_t> temporaryOf, stagedOf;
   ConstantReadsMap constants;
 };

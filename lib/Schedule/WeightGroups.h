@@ -1,5 +1,4 @@
-// Which constants travel in one copy: a weight with its bias, all parts of a
-// quantized weight. Private to lib/Schedule.
+// When the weights of a step are read. Private to lib/Schedule.
 
 #ifndef OFFLOAD_LIB_SCHEDULE_WEIGHTGROUPS_H
 #define OFFLOAD_LIB_SCHEDULE_WEIGHTGROUPS_H
@@ -12,26 +11,22 @@
 
 namespace offload {
 
-using NodePositions = llvm::DenseMap<const Node *, int32_t>;
-
 /// How compute nodes read one constant, through views or not.
 struct ConstantReads {
-  struct Reading {
-    const Node *node;
-    unsigned operand;
-    bool direct; // names the constant itself, no view of it
-  };
-  std::vector<Reading> readings; // in node order
+  /// Positions of nodes that name the constant itself, ascending.
+  std::vector<int32_t> namedAt;
   /// Position at which the constant is named -> last read through that name.
   std::map<int32_t, int32_t> spans;
 };
 
+/// By first read.
 using ConstantReadsMap = llvm::MapVector<const Value *, ConstantReads>;
 
-/// Joins constants into weights, ordered by first read.
-std::vector<StepModel::Weight> groupWeights(const ConstantReadsMap &constants,
-                                            const Graph &graph,
-                                            const NodePositions &positions);
+/// Joins the constants that Analysis/Weights says travel together; a constant
+/// that is no weight there (an output's alone) is a weight of its own. Ordered
+/// by first read. Error: as findWeights.
+llvm::Expected<std::vector<StepModel::Weight>>
+groupWeights(const Graph &graph, const ConstantReadsMap &constants);
 
 } // namespace offload
 

@@ -10,7 +10,7 @@ ALLOWED = {
     "IR": {"OffFormat", "llvm"},
     "Onnx": {"IR", "OffFormat", "llvm", "onnx", "google"},
     "Analysis": {"IR", "OffFormat", "llvm"},
-    "Schedule": {"IR", "OffFormat", "llvm"},
+    "Schedule": {"Analysis", "IR", "OffFormat", "llvm"},
     "PassManager": {"IR", "OffFormat", "Schedule", "llvm"},
     "passes": {"PassManager", "IR", "Analysis", "Schedule", "OffFormat", "llvm"},
     "Runtime": {"OffFormat", "onnx", "google"},

@@ -9,7 +9,8 @@
 
 namespace offload {
 
-/// Marks the nodes that the launching thread runs, and moves nodes that depend
+/// Marks the nodes that the launching thread runs and moves them to the front
+/// where no compute node stands before them, and moves nodes that depend
 /// on constants alone to right before their first reader, so that what they
 /// make lives no longer than it must. Idempotent. Error: a launch operand that
 /// depends on the device.

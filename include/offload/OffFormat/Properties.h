@@ -50,10 +50,11 @@ inline constexpr std::array<std::string_view, 8> kModelKeys = {
 /// Keys within one property, in the order in which they are printed.
 /// node:   kind, queue, scratch, fused parts of a weight
 /// value:  residency, view, inplace, offset, bytes
-/// insert: op, of, before, after
-inline constexpr std::array<std::string_view, 14> kPropertyKeys = {
-    "op",   "of",    "kind",    "queue",  "residency", "view",   "inplace",
-    "role", "group", "scratch", "offset", "bytes",     "before", "after"};
+/// insert: op, of, makes, role, before, after
+inline constexpr std::array<std::string_view, 15> kPropertyKeys = {
+    "op",      "of",   "makes", "kind",    "queue",  "residency", "view",
+    "inplace", "role", "group", "scratch", "offset", "bytes",     "before",
+    "after"};
 
 /// The pairs of one property. Keys are those of kPropertyKeys.
 class Properties {

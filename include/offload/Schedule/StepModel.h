@@ -17,10 +17,8 @@
 
 namespace offload {
 
-/// A table of at least this many bytes is looked up on the host where it does
-/// not fit; a constant of a node that is no product, convolution or lookup
-/// streams from this size on and is resident below it.
-inline constexpr int64_t kLargeConstantBytes = 64 * 1024;
+/// A table of at least this many bytes may be looked up on the host.
+inline constexpr int64_t kHostTableBytes = 64 * 1024;
 
 struct StepModel {
   struct ComputeNode {
