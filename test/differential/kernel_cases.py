@@ -171,7 +171,8 @@ def broadcasting():
     for op in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
         add(op, [draw(3, 4, dtype=I32, seed=1), draw(4, dtype=I32, seed=2)], opset=18)
     for dtype in (F32, F16, I64, bool, np.uint8):
-        add("Where", [draw(3, 1, dtype=bool), draw(3, 4, dtype=dtype, seed=1), draw(4, dtype=dtype, seed=2)])
+        add("Where", [draw(3, 1, dtype=bool), draw(3, 4, dtype=dtype, seed=1), draw(4, dtype=dtype, seed=2)],
+            reference=dtype in (bool, F16))
 
 
 def products():
@@ -212,8 +213,19 @@ def attention():
     add("Attention", [q, k, v, None, *past], opset=23, outputs=3, is_causal=1, reference=True)
     q, k, v = draw(1, 2, 3, 8), draw(1, 2, 3, 8), draw(1, 2, 3, 8)
     for mode in range(4):
-        add("Attention", [q, k, v, draw(3, 9), *past], opset=23, outputs=4, softcap=3.0,
-            qk_matmul_output_mode=mode, reference=True)
+        # ONNX's reference gives mode 0 with the soft cap applied, against the
+        # operator's text and its function body.
+        add("Attention", [q, k, v, draw(3, 9), *past], opset=23, outputs=4, qk_matmul_output_mode=mode,
+            reference=True, **({"softcap": 3.0} if mode else {}))
+    q, k, v = draw(2, 2, 3, 8), draw(2, 2, 7, 8), draw(2, 2, 7, 8)
+    masked = np.ones((3, 7), bool)
+    masked[1] = False
+    add("Attention", [q, k, v, masked], opset=23, reference=True)
+    add("Attention", [q, k, v, draw(3, 5)], opset=24, reference=True)
+    for causal in (0, 1):
+        add("Attention", [q, k, v, None, None, None, ints(5, 7)], opset=24, is_causal=causal, reference=True)
+    for left, right in ((2, 1), (-1, 0), (1, -1)):
+        add("Attention", [q, k, v], opset=25, left_window_size=left, right_window_size=right, reference=True)
     q = draw(2, 2, 70, 8)
     add("Attention", [q, draw(2, 2, 70, 8, seed=1), draw(2, 2, 70, 8, seed=2)], opset=23, is_causal=1, reference=True)
     for interleaved, rotated in itertools.product((0, 1), (0, 4)):
@@ -400,12 +412,13 @@ def indexing():
         add("ScatterND", [draw(4, 3), np.array([[1], [3]], I64), draw(2, 3, seed=1)], opset=18, reduction=reduction)
     add("ScatterElements", [draw(3, 4), index, draw(2, 4, seed=1)], opset=13, axis=0)
     add("ScatterElements", [draw(2, 6, dtype=F16), np.array([[5, 0], [1, -2]], I64), draw(2, 2, dtype=F16)], axis=1,
-        opset=16, reduction="add")
+        opset=16, reduction="add", reference=True)
     add("ScatterND", [draw(4, 3, dtype=I64), np.array([[[1, 2]], [[0, 0]]], I64), draw(2, 1, dtype=I64)], opset=13)
     for axis in (-1, 0, 1):
         add("OneHot", [np.array([[0, 2], [-1, 7]], I64), np.array(4, I64), np.array([0, 5], F32)], fixed=(1,),
             axis=axis)
-    add("OneHot", [np.array([1, 3], I32), np.array([4], I64), np.array([2, 9], I64)], fixed=(1,), reference=True)
+    add("OneHot", [np.array([1, 3], I64), np.array([4], I64), np.array([2, 9], I64)], fixed=(1,))
+    add("OneHot", [np.array([1, 3], F32), np.array(4, F32), np.array([2, 9], F32)], fixed=(1,))
     for upper, k in itertools.product((0, 1), (-5, -1, 0, 2, 5)):
         add("Trilu", [draw(2, 3, 4), np.array(k, I64)], fixed=(1,), upper=upper)
     add("Trilu", [draw(3, 3, dtype=bool)], upper=0)
@@ -497,7 +510,7 @@ def quantized():
     add("QuantizeLinear", [x, np.array(0.5, F32)], opset=21, output_dtype=3)
     add("QuantizeLinear", [x, np.array([[0.5, 1], [2, 3]], F32), np.array([[1, 2], [3, 4]], np.int8)], opset=21,
         axis=1, block_size=2)
-    add("QuantizeLinear", [x, np.array(0.5, F32), np.array(1, ml_dtypes.int4)], opset=21)
+    add("QuantizeLinear", [x, np.array(0.5, F32), np.array(1, ml_dtypes.int4)], opset=21, reference=True)
 
 
 for build in (elementwise, casts, broadcasting, products, attention, convolution, pooling, resize, normalization,

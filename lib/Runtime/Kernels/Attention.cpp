@@ -36,6 +36,7 @@ struct AttentionCall {
   int64_t past = 0, total = 0;
   double scale = 1, softcap = 0;
   bool causal = false;
+  bool shortMasks = false;
   int64_t left = -1, right = -1; // window; -1: unbounded
   int64_t scoresMode = 0;
 
@@ -58,6 +59,7 @@ AttentionCall attentionCall(const KernelContext &context) {
     call.scale = 1 / std::sqrt(static_cast<double>(call.query.size(3)));
   call.softcap = context.floatAttr("softcap", 0);
   call.causal = context.intAttr("is_causal", 0) != 0;
+  call.shortMasks = context.since() >= 24;
   call.left = context.intAttr("left_window_size", -1);
   call.right = context.intAttr("right_window_size", -1);
   call.scoresMode = context.intAttr("qk_matmul_output_mode", 0);
@@ -97,9 +99,8 @@ public:
     at::Tensor mask = call.mask;
     while (mask.dim() < 4)
       mask = mask.unsqueeze(0);
-    length = mask.size(3) == 1 && call.total != 1 && call.mask.dim() > 0
-                 ? 1
-                 : mask.size(3);
+    // From opset 24 on a mask that is too short is one of keys left out.
+    length = call.shortMasks ? mask.size(3) : call.total;
     mask = mask.expand({call.query.size(0), call.query.size(1),
                         call.query.size(2), length})
                .select(0, batch)
@@ -110,6 +111,10 @@ public:
                   c10::CppTypeToScalarType<C>::value)
         .copy_(mask);
   }
+  bool isZero() const {
+    return values.empty() && !call.causal && call.left < 0 && call.right < 0 &&
+           valid >= call.total;
+  }
   C operator()(int64_t row, int64_t key) const {
     constexpr C kNever = -std::numeric_limits<C>::infinity();
     int64_t position = row + offset;
@@ -119,9 +124,9 @@ public:
       return kNever;
     if (values.empty())
       return 0;
-    if (length != 1 && key >= length)
+    if (key >= length)
       return kNever;
-    C value = values[row * length + (length == 1 ? 0 : key)];
+    C value = values[row * length + key];
     return isBool ? (value != 0 ? C(0) : kNever) : value;
   }
 
@@ -163,15 +168,24 @@ void finishScores(const AttentionCall &call, const Bias<C> &bias,
   if (call.softcap != 0)
     scores.div_(call.softcap).tanh_().mul_(call.softcap);
   show(1);
-  at::parallel_for(0, rows, 8, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row)
-      for (int64_t key = 0; key < keys; ++key)
-        data[row * keys + key] += bias(firstRow + row, key);
-  });
-  show(2);
-  at::parallel_for(0, rows, 8, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row)
-      softmaxRow(data + row * keys, keys);
+  auto overRows = [&](const auto &body) {
+    at::parallel_for(0, rows, 8, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        body(row, data + row * keys);
+    });
+  };
+  auto addBias = [&](int64_t row, C *to) {
+    for (int64_t key = 0; key < keys; ++key)
+      to[key] += bias(firstRow + row, key);
+  };
+  if (seen.defined()) { // stages apart, so that each can be shown
+    overRows(addBias);
+    show(2);
+  }
+  overRows([&](int64_t row, C *to) {
+    if (!seen.defined() && !bias.isZero())
+      addBias(row, to);
+    softmaxRow(to, keys);
   });
   show(3);
 }

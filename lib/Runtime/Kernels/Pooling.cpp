@@ -6,6 +6,7 @@
 //      two ends nor pads over half of the window. The largest element of equal
 //      ones is the first; sums run in the order of the window.
 
+#include "Reduction.h"
 #include "Window.h"
 
 #include <ATen/Parallel.h>
@@ -197,7 +198,7 @@ OFFLOAD_KERNEL(GlobalAveragePool) {
   at::Tensor x = context[0];
   if (x.dim() <= 2)
     return {x};
-  return {at::mean(x, spatialAxes(x), true)};
+  return {sumOver(x, spatialAxes(x), true, true)};
 }
 
 OFFLOAD_KERNEL(GlobalMaxPool) {

@@ -5,12 +5,13 @@
 // How: ATen's reductions where they need no scratch but a few bytes; own loops
 //      where ONNX says which of equal elements wins.
 
-#include "Kernel.h"
+#include "Reduction.h"
 
 #include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace offload::rt {
@@ -53,6 +54,88 @@ KernelOutputs reduce(const KernelContext &context, Function function,
 }
 
 at::Tensor same(const at::Tensor &x) { return x; }
+
+/// The operand as kept by reduced axes, both in their order.
+struct Split {
+  at::Tensor kept; // a view whose last dimensions are the reduced ones
+  size_t numKept;
+  Dims resultDims;
+};
+
+Split splitAxes(const at::Tensor &x, at::IntArrayRef axes, bool keepDims) {
+  std::vector<bool> reduced(x.dim(), false);
+  for (int64_t axis : axes)
+    reduced[axis] = true;
+  Dims order, result;
+  for (int64_t i = 0; i < x.dim(); ++i)
+    if (!reduced[i])
+      order.push_back(i);
+  size_t numKept = order.size();
+  for (int64_t i = 0; i < x.dim(); ++i) {
+    if (reduced[i])
+      order.push_back(i);
+    if (!reduced[i] || keepDims)
+      result.push_back(reduced[i] ? 1 : x.size(i));
+  }
+  return {x.permute(order), numKept, result};
+}
+
+/// Calls `visit(offset)` for all elements of dimensions [first, last) in C
+/// order, offsets counted from `base`.
+template <typename Visit>
+void visitStrided(const at::Tensor &x, size_t first, int64_t base,
+                  const Visit &visit) {
+  if (first == static_cast<size_t>(x.dim())) {
+    visit(base);
+    return;
+  }
+  int64_t dim = static_cast<int64_t>(first), stride = x.stride(dim);
+  for (int64_t i = 0; i < x.size(dim); ++i)
+    visitStrided(x, first + 1, base + i * stride, visit);
+}
+
+/// One result for each kept position: `reduceOne(data, view, base)`, computed
+/// in double.
+template <typename ReduceOne>
+at::Tensor reduceInDouble(const at::Tensor &x, at::IntArrayRef axes,
+                          bool keepDims, const ReduceOne &reduceOne) {
+  Split split = splitAxes(x, axes, keepDims);
+  at::Tensor out = makeEmpty(split.resultDims, x.scalar_type());
+  dispatchFloat(x.scalar_type(), [&](auto *tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    const T *from = split.kept.const_data_ptr<T>();
+    T *to = out.data_ptr<T>();
+    at::parallel_for(0, out.numel(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t base = 0, rest = i;
+        for (size_t dim = split.numKept; dim-- > 0;) {
+          int64_t size = split.kept.sizes()[dim];
+          base += rest % size * split.kept.strides()[dim];
+          rest /= size;
+        }
+        double value = reduceOne([&](const auto &visit) {
+          visitStrided(split.kept, split.numKept, base, [&](int64_t offset) {
+            visit(static_cast<double>(from[offset]));
+          });
+        });
+        to[i] = static_cast<T>(static_cast<ComputeType<T>>(value));
+      }
+    });
+  });
+  return out;
+}
+
+/// log(sum(exp(x))) with the largest element taken out first.
+at::Tensor logSumExp(const at::Tensor &x, at::IntArrayRef axes, bool keepDims) {
+  return reduceInDouble(x, axes, keepDims, [](const auto &forEach) {
+    double most = -std::numeric_limits<double>::infinity(), sum = 0;
+    forEach([&](double value) { most = std::max(most, value); });
+    if (!std::isfinite(most))
+      return most;
+    forEach([&](double value) { sum += std::exp(value - most); });
+    return most + std::log(sum);
+  });
+}
 
 /// Lanes along an axis: element k of lane (o, i) is at (o * length + k) * inner
 /// + i.
@@ -134,11 +217,27 @@ void orderLane(const T *lane, int64_t stride, int64_t count, bool largest,
 
 } // namespace
 
+at::Tensor sumOver(const at::Tensor &x, at::IntArrayRef axes, bool keepDims,
+                   bool mean) {
+  at::ScalarType type = x.scalar_type();
+  if (type != at::kHalf && type != at::kBFloat16)
+    return mean ? at::mean(x, axes, keepDims)
+                : at::sum(x, axes, keepDims, type);
+  double count = 1;
+  for (int64_t axis : axes)
+    count *= static_cast<double>(x.size(axis));
+  return reduceInDouble(x, axes, keepDims, [=](const auto &forEach) {
+    double sum = 0;
+    forEach([&](double value) { sum += value; });
+    return mean ? sum / count : sum;
+  });
+}
+
 OFFLOAD_KERNEL(ReduceSum) {
   return reduce(
       context,
       [](const at::Tensor &x, at::IntArrayRef axes, bool keep) {
-        return at::sum(x, axes, keep, x.scalar_type());
+        return sumOver(x, axes, keep, false);
       },
       same);
 }
@@ -147,7 +246,7 @@ OFFLOAD_KERNEL(ReduceMean) {
   return reduce(
       context,
       [](const at::Tensor &x, at::IntArrayRef axes, bool keep) {
-        return at::mean(x, axes, keep);
+        return sumOver(x, axes, keep, true);
       },
       same);
 }
@@ -216,19 +315,12 @@ OFFLOAD_KERNEL(ReduceLogSum) {
   return reduce(
       context,
       [](const at::Tensor &x, at::IntArrayRef axes, bool keep) {
-        return at::sum(x, axes, keep).log_();
+        return sumOver(x, axes, keep, false).log_();
       },
       [](const at::Tensor &x) { return at::log(x); });
 }
 
-OFFLOAD_KERNEL(ReduceLogSumExp) {
-  return reduce(
-      context,
-      [](const at::Tensor &x, at::IntArrayRef axes, bool keep) {
-        return at::logsumexp(x, axes, keep);
-      },
-      same);
-}
+OFFLOAD_KERNEL(ReduceLogSumExp) { return reduce(context, logSumExp, same); }
 
 OFFLOAD_KERNEL(ArgMax) { return argument(context, true); }
 
