@@ -1,0 +1,63 @@
+// Contents of constants: files beside the `.off`, mapped, or memory.
+
+#ifndef OFFLOAD_LIB_RUNTIME_DATAFILES_H
+#define OFFLOAD_LIB_RUNTIME_DATAFILES_H
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace offload::rt {
+
+/// A whole file, mapped for reading.
+class FileMapping {
+public:
+  /// Throws Error, naming the file.
+  explicit FileMapping(const std::filesystem::path &path);
+  FileMapping(const FileMapping &) = delete;
+  FileMapping &operator=(const FileMapping &) = delete;
+  ~FileMapping();
+  std::span<const std::byte> bytes() const { return {start, numBytes}; }
+
+private:
+  const std::byte *start = nullptr;
+  size_t numBytes = 0;
+};
+
+/// Where external data of one tensor lies, as the file says.
+struct ExternalRange {
+  std::string tensor; // for messages
+  std::string location;
+  int64_t offset = 0;
+  int64_t length = -1; // -1: the file does not say
+};
+
+class DataFiles {
+public:
+  /// Data may lie below the folder of `offPath`, below the folder of the real
+  /// file that it leads to, or below `trustedFolder` (may be empty).
+  DataFiles(const std::string &offPath, const std::string &trustedFolder);
+
+  /// The range that `range` names, which must be `bytes` long. Throws Error.
+  std::span<const std::byte> find(const ExternalRange &range, int64_t bytes);
+
+  /// Keeps bytes that came with the `.off` itself.
+  std::span<const std::byte> keep(std::vector<std::byte> bytes);
+
+private:
+  std::filesystem::path resolve(const ExternalRange &range) const;
+
+  std::filesystem::path folder; // as given, where locations are looked up
+  std::filesystem::path realFolder, linkedFolder, trusted; // without links
+  std::map<std::filesystem::path, std::unique_ptr<FileMapping>> mapped;
+  std::vector<std::vector<std::byte>> kept;
+};
+
+} // namespace offload::rt
+
+#endif // OFFLOAD_LIB_RUNTIME_DATAFILES_H
