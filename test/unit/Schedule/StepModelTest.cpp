@@ -1,0 +1,191 @@
+// Reading a graph: lifetimes, views, what travels together, what is looked up.
+
+#include "TestGraph.h"
+
+#include "offload/Schedule/StepModel.h"
+
+using namespace offload;
+
+namespace {
+
+StepModel read(TestGraph &test, bool lookupsOnHost = false) {
+  llvm::cantFail(prepareForPlan(test.graph));
+  return llvm::cantFail(readStep(test.graph, lookupsOnHost));
+}
+
+TEST(StepModel, ChainHasOneReadAWeight) {
+  TestGraph test;
+  addChain(test, 3, 16);
+  StepModel step = read(test);
+  ASSERT_EQ(step.nodes.size(), 3u);
+  ASSERT_EQ(step.weights.size(), 3u);
+  EXPECT_EQ(step.weights[1].name(), "w1");
+  EXPECT_EQ(step.weights[1].kind, "linear");
+  EXPECT_FALSE(step.weights[1].staysResident);
+  ASSERT_EQ(step.weights[1].reads.size(), 1u);
+  EXPECT_EQ(step.weights[1].reads[0].first, 1);
+  EXPECT_EQ(step.weights[1].reads[0].last, 1);
+  ASSERT_EQ(step.staged.size(), 1u);
+  EXPECT_EQ(step.staged[0].name, "x");
+  EXPECT_EQ(step.staged[0].last, 0);
+  ASSERT_EQ(step.temporaries.size(), 3u);
+  EXPECT_EQ(step.temporaries[0].last, 1);
+  // The output is fetched: it lives to the end of the step.
+  EXPECT_EQ(step.temporaries[2].last, step.end());
+  ASSERT_EQ(step.outputs.size(), 1u);
+  EXPECT_EQ(step.outputs[0].madeAt, 2);
+  EXPECT_EQ(step.nodes[0].flops, 2.0 * 2 * 16 * 16);
+}
+
+TEST(StepModel, BiasRidesWithItsWeight) {
+  TestGraph test;
+  Value *x = test.input("x", floats({2, 16}));
+  Value *w = test.constant("w", floats({16, 16}));
+  Value *b = test.constant("b", floats({16}));
+  Value *h = test.node("fc", "MatMul", {x, w}, floats({2, 16}));
+  Value *r = test.node("relu", "Relu", {x}, floats({2, 16}));
+  Value *y = test.node("bias", "Add", {h, b}, floats({2, 16}));
+  test.output(test.node("sum", "Add", {y, r}, floats({2, 16})));
+  StepModel step = read(test);
+  ASSERT_EQ(step.weights.size(), 1u);
+  ASSERT_EQ(step.weights[0].parts.size(), 2u);
+  EXPECT_EQ(step.weights[0].bytes(), 1024 + 512);
+  // One stretch from the product to the addition.
+  ASSERT_EQ(step.weights[0].reads.size(), 1u);
+  EXPECT_EQ(step.weights[0].reads[0].first, 0);
+  EXPECT_EQ(step.weights[0].reads[0].last, 2);
+}
+
+TEST(StepModel, ViewsHaveNoBytesOfTheirOwn) {
+  TestGraph test;
+  Value *x = test.input("x", floats({2, 16}));
+  Value *w = test.constant("w", floats({16, 16}));
+  Value *shape = test.constant("shape", tensorType(DataType::Int64, {1}));
+  Value *wt = test.node("turn", "Transpose", {w}, floats({16, 16}));
+  Value *h = test.node("fc", "MatMul", {x, wt}, floats({2, 16}));
+  Value *flat = test.node("flat", "Reshape", {h, shape}, floats({32}));
+  test.output(test.node("relu", "Relu", {flat}, floats({32})));
+  StepModel step = read(test);
+  ASSERT_EQ(step.views.size(), 2u);
+  EXPECT_EQ(step.views[0].source, "w");
+  EXPECT_EQ(step.views[1].source, "fc_out");
+  ASSERT_EQ(step.temporaries.size(), 2u);
+  EXPECT_EQ(step.temporaries[0].name, "fc_out");
+  EXPECT_EQ(step.temporaries[0].last, 3); // read by relu, through the view
+  ASSERT_EQ(step.weights.size(), 1u);
+  EXPECT_EQ(step.weights[0].reads[0].first, 0);
+  EXPECT_EQ(step.weights[0].reads[0].last, 1);
+}
+
+TEST(StepModel, TransposeIsACopyForReadersWithoutStrides) {
+  TestGraph test;
+  Value *x = test.input("x", floats({2, 16}));
+  Value *t = test.node("turn", "Transpose", {x}, floats({16, 2}));
+  test.output(test.node("soft", "Softmax", {t}, floats({16, 2})));
+  StepModel step = read(test);
+  EXPECT_TRUE(step.views.empty());
+  EXPECT_EQ(step.temporaries.size(), 2u);
+}
+
+TEST(StepModel, TransposeThatIsFetchedIsACopy) {
+  TestGraph test;
+  Value *x = test.input("x", floats({2, 16}));
+  test.output(test.node("turn", "Transpose", {x}, floats({16, 2})));
+  EXPECT_TRUE(read(test).views.empty());
+}
+
+TEST(StepModel, SmallConstantsOfOtherNodesStay) {
+  TestGraph test;
+  Value *x = test.input("x", floats({2, 32768}));
+  Value *s = test.constant("scale", floats({16}));
+  Value *large = test.constant("large", floats({2, 32768}));
+  Value *h = test.node("mul", "Mul", {x, large}, floats({2, 32768}));
+  test.output(test.node("scaled", "Mul", {h, s}, floats({2, 32768})));
+  StepModel step = read(test);
+  ASSERT_EQ(step.weights.size(), 2u);
+  EXPECT_FALSE(step.weights[0].staysResident); // 256 KiB
+  EXPECT_TRUE(step.weights[1].staysResident);
+}
+
+TEST(StepModel, QuantizedPartsAreOneWeightAndSinkToTheirReader) {
+  TestGraph test;
+  Value *x = test.input("x", floats({2, 16}));
+  Value *q = test.constant("q", tensorType(DataType::Int8, {16, 16}));
+  Value *s = test.constant("s", floats({16}));
+  Value *z = test.constant("z", tensorType(DataType::Int8, {16}));
+  Value *w =
+      test.node("expand", "DequantizeLinear", {q, s, z}, floats({16, 16}));
+  Value *h = test.node("relu", "Relu", {x}, floats({2, 16}));
+  test.output(test.node("fc", "MatMul", {h, w}, floats({2, 16})));
+  StepModel step = read(test);
+  ASSERT_EQ(step.weights.size(), 1u);
+  EXPECT_EQ(step.weights[0].parts.size(), 3u);
+  // Expanded right before the product, though the model does so first.
+  EXPECT_EQ(step.nodes[0].name, "relu");
+  EXPECT_EQ(step.nodes[1].name, "expand");
+  EXPECT_EQ(step.weights[0].reads[0].first, 1);
+}
+
+TEST(StepModel, LargeTablesAreLookedUpWhereIdsAreKnown) {
+  TestGraph test;
+  Value *ids = test.input("ids", tensorType(DataType::Int64, {3}));
+  Value *table = test.constant("table", floats({4000, 64}));
+  Value *w = test.constant("w", floats({64, 200}));
+  Value *rows = test.node("look", "Gather", {table, ids}, floats({3, 64}));
+  test.output(test.node("fc", "MatMul", {rows, w}, floats({3, 200})));
+
+  StepModel device = read(test, false);
+  EXPECT_EQ(device.weights.size(), 2u);
+  ASSERT_EQ(device.staged.size(), 1u);
+  EXPECT_EQ(device.staged[0].name, "ids");
+
+  StepModel host = read(test, true);
+  ASSERT_EQ(host.weights.size(), 1u);
+  EXPECT_EQ(host.weights[0].name(), "w");
+  ASSERT_EQ(host.lookups.size(), 1u);
+  ASSERT_EQ(host.staged.size(), 1u); // the rows; ids stay on the host
+  EXPECT_EQ(host.staged[0].name, "look_out");
+  EXPECT_EQ(host.staged[0].bytes, 3 * 64 * 4);
+  EXPECT_EQ(host.lookups[0].staged, 0u);
+}
+
+TEST(StepModel, TableStaysAWeightWhereIdsAreComputed) {
+  TestGraph test;
+  Value *x = test.input("x", floats({3, 7}));
+  Value *ids =
+      test.node("top", "ArgMax", {x}, tensorType(DataType::Int64, {3, 1}));
+  Value *table = test.constant("table", floats({4000, 64}));
+  test.output(test.node("look", "Gather", {table, ids}, floats({3, 1, 64})));
+  StepModel step = read(test, true);
+  EXPECT_TRUE(step.lookups.empty());
+  ASSERT_EQ(step.weights.size(), 1u);
+  EXPECT_EQ(step.weights[0].kind, "embedding");
+}
+
+TEST(StepModel, RefusesWhatHasNoBound) {
+  TestGraph test;
+  TensorType type = floats({2, 4});
+  type.dims[0] = {Dim::kUnbound, "n"};
+  Value *x = test.input("x", type);
+  test.output(test.node("relu", "Relu", {x}, type));
+  llvm::Expected<StepModel> step = readStep(test.graph, false);
+  ASSERT_FALSE(bool(step));
+  std::string message = llvm::toString(step.takeError());
+  EXPECT_NE(message.find("'x' at [relu] (Relu) has no bound"),
+            std::string::npos)
+      << message;
+}
+
+TEST(StepModel, RefusesState) {
+  TestGraph test;
+  Value *x = test.input("x", floats({4}));
+  Value *y = test.node("relu", "Relu", {x}, floats({4}));
+  test.output(y);
+  test.graph.states["x"] = "relu_out";
+  llvm::Expected<StepModel> step = readStep(test.graph, false);
+  ASSERT_FALSE(bool(step));
+  EXPECT_NE(llvm::toString(step.takeError()).find("'x' is a state"),
+            std::string::npos);
+}
+
+} // namespace
