@@ -65,8 +65,9 @@ else()
     PUBLIC OffloadOffFormat OffloadRuntime PRIVATE tw::torch)
   offload_precompile(OffloadKernels <ATen/ATen.h>)
 endif()
+find_package(ZLIB REQUIRED) # .npz files
 target_link_libraries(OffloadRuntime
-  PUBLIC OffloadOffFormat OffloadKernels PRIVATE onnx::proto Threads::Threads)
+  PUBLIC OffloadOffFormat OffloadKernels PRIVATE onnx::proto ZLIB::ZLIB Threads::Threads)
 
 # What a user links: offload::offload.
 add_library(offload INTERFACE)

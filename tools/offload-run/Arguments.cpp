@@ -1,0 +1,165 @@
+// Reads the command line of offload-run.
+//
+// In:  the flags.
+// Out: Arguments; the text of --help.
+// Not: files that flags name (Inputs.cpp reads them).
+
+#include "Arguments.h"
+
+#include <CLI/CLI.hpp>
+
+#include <charconv>
+#include <iostream>
+
+namespace offload::run {
+
+namespace {
+
+using rt::Error;
+
+NamedFile namedFile(const std::string &flag, const std::string &text) {
+  size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string::npos || equals + 1 == text.size())
+    throw Error(flag + " takes NAME=FILE.npy, not '" + text + "'");
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+std::vector<std::string> splitAtColons(const std::string &text) {
+  std::vector<std::string> parts(1);
+  for (char c : text)
+    if (c == ':')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
+}
+
+template <typename T> bool readNumber(const std::string &text, T &value) {
+  auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+rt::QueueDelay queueDelay(const std::string &text) {
+  std::vector<std::string> parts = splitAtColons(text);
+  rt::QueueDelay delay;
+  std::optional<Queue> queue = parseQueue(parts[0]);
+  if (!queue || static_cast<unsigned>(*queue) >= kNumQueues ||
+      parts.size() < 2 || parts.size() > 3 ||
+      !readNumber(parts[1], delay.milliseconds) || delay.milliseconds < 0 ||
+      (parts.size() == 3 && !readNumber(parts[2], delay.seed)))
+    throw Error("--delay takes QUEUE:MS or QUEUE:MS:SEED with a queue of "
+                "compute, h2d, d2h and host, not '" +
+                text + "'");
+  delay.queue = *queue;
+  return delay;
+}
+
+StatsForm statsForm(const std::string &text) {
+  if (text.empty())
+    return StatsForm::None;
+  if (text == "json")
+    return StatsForm::Json;
+  if (text == "text")
+    return StatsForm::Text;
+  throw Error("--stats is json or text, not '" + text + "'");
+}
+
+/// Flags as text, before their meaning is read.
+struct Flags {
+  std::vector<std::string> inputs, states, delays;
+  std::string stats;
+};
+
+void declare(CLI::App &app, Arguments &arguments, Flags &flags) {
+  app.set_help_flag("--help,-h", "Print this text");
+  app.add_option("file", arguments.file, "The .off file to run")
+      ->required()
+      ->type_name("FILE");
+  app.add_option("--input", flags.inputs,
+                 "Value of an input; may be given several times")
+      ->type_name("NAME=FILE.npy")
+      ->allow_extra_args(false);
+  app.add_option("--inputs", arguments.inputsArchive,
+                 "Values of inputs by name")
+      ->type_name("FILE.npz");
+  app.add_option("--random-inputs", arguments.randomSeed,
+                 "Draw inputs that have no value by this seed: floats from the "
+                 "normal distribution, integers 0 or 1, bools")
+      ->type_name("SEED");
+  app.add_option("--output", arguments.output,
+                 "Write the outputs of the last run by name")
+      ->type_name("FILE.npz");
+  app.add_option("--state", flags.states,
+                 "Set a state before the first run; may be given several times")
+      ->type_name("NAME=FILE.npy")
+      ->allow_extra_args(false);
+  app.add_option("--output-state", arguments.outputState,
+                 "Write all states after the last run by name")
+      ->type_name("FILE.npz");
+  app.add_option("--repeat", arguments.repeat, "How many times to run")
+      ->type_name("N");
+  app.add_option("--device", arguments.session.device,
+                 "Where to run: host, or cuda:N")
+      ->type_name("DEVICE");
+  app.add_option("--threads", arguments.threads,
+                 "Threads that one kernel may use")
+      ->type_name("N");
+  app.add_option("--stats", flags.stats,
+                 "Print predicted and measured figures: json or text")
+      ->type_name("FORM");
+  app.add_flag("--poison", arguments.session.poison,
+               "Fill device memory with NaN before its first and after its "
+               "last use");
+  app.add_option("--delay", flags.delays,
+                 "Delay each operation of a queue by MS milliseconds, or by a "
+                 "random time up to MS; may be given several times")
+      ->type_name("QUEUE:MS[:SEED]")
+      ->allow_extra_args(false);
+  app.add_option("--data-folder", arguments.session.dataFolder,
+                 "Folder outside of the file's that weights may be read from")
+      ->type_name("DIR");
+}
+
+/// CLI11's message as one line.
+std::string oneLine(std::string text) {
+  for (char &c : text)
+    if (c == '\n')
+      c = ' ';
+  while (!text.empty() && text.back() == ' ')
+    text.pop_back();
+  return text;
+}
+
+} // namespace
+
+std::optional<Arguments> parseArguments(int argc, char **argv) {
+  Arguments arguments;
+  Flags flags;
+  CLI::App app("Runs a .off file that offload-opt has made.", "offload-run");
+  declare(app, arguments, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp &) {
+    std::cout << app.help();
+    return std::nullopt;
+  } catch (const CLI::ParseError &error) {
+    throw Error(oneLine(error.what()) + "; --help lists the flags");
+  }
+  for (const std::string &text : flags.inputs)
+    arguments.inputs.push_back(namedFile("--input", text));
+  for (const std::string &text : flags.states)
+    arguments.states.push_back(namedFile("--state", text));
+  for (const std::string &text : flags.delays)
+    arguments.session.delays.push_back(queueDelay(text));
+  arguments.stats = statsForm(flags.stats);
+  if (arguments.repeat < 1)
+    throw Error("--repeat is at least 1, not " +
+                std::to_string(arguments.repeat));
+  if (arguments.threads < 0)
+    throw Error("--threads is at least 1, not " +
+                std::to_string(arguments.threads));
+  return arguments;
+}
+
+} // namespace offload::run

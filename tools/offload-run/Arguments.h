@@ -1,0 +1,41 @@
+// What the command line of offload-run asks for.
+
+#ifndef OFFLOAD_TOOLS_OFFLOAD_RUN_ARGUMENTS_H
+#define OFFLOAD_TOOLS_OFFLOAD_RUN_ARGUMENTS_H
+
+#include "offload/Runtime/Session.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace offload::run {
+
+enum class StatsForm : uint8_t { None, Text, Json };
+
+/// A name and the .npy file with its value.
+using NamedFile = std::pair<std::string, std::string>;
+
+struct Arguments {
+  std::string file;
+  std::vector<NamedFile> inputs;
+  std::string inputsArchive;
+  std::optional<uint64_t> randomSeed;
+  std::vector<NamedFile> states;
+  std::string output;
+  std::string outputState;
+  int repeat = 1;
+  int threads = 0; // 0: as the library chooses
+  StatsForm stats = StatsForm::None;
+  rt::SessionOptions session;
+};
+
+/// Nothing where the caller asked for help, which is then printed. Throws
+/// rt::Error with one line for what cannot be read.
+std::optional<Arguments> parseArguments(int argc, char **argv);
+
+} // namespace offload::run
+
+#endif // OFFLOAD_TOOLS_OFFLOAD_RUN_ARGUMENTS_H

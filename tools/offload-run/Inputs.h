@@ -1,0 +1,19 @@
+// Values for a session's inputs: from files, or drawn by a seed.
+
+#ifndef OFFLOAD_TOOLS_OFFLOAD_RUN_INPUTS_H
+#define OFFLOAD_TOOLS_OFFLOAD_RUN_INPUTS_H
+
+#include "Arguments.h"
+
+namespace offload::run {
+
+/// Feeds from --inputs, --input (which wins) and --random-inputs. Names that
+/// the session does not know are its own to refuse.
+rt::TensorMap readFeeds(const Arguments &arguments, const rt::Session &session);
+
+/// Sets every --state.
+void setStates(const Arguments &arguments, rt::Session &session);
+
+} // namespace offload::run
+
+#endif // OFFLOAD_TOOLS_OFFLOAD_RUN_INPUTS_H

@@ -1,0 +1,23 @@
+// Prints what a session did.
+
+#ifndef OFFLOAD_TOOLS_OFFLOAD_RUN_REPORT_H
+#define OFFLOAD_TOOLS_OFFLOAD_RUN_REPORT_H
+
+#include "offload/Runtime/Session.h"
+
+#include <string>
+
+namespace offload::run {
+
+/// The keys of docs/statistics.md, with a newline at the end.
+std::string statisticsJson(const rt::Statistics &statistics);
+
+/// The same figures as a table.
+std::string statisticsText(const rt::Statistics &statistics);
+
+/// "y: float[2,3]" for each output.
+std::string outputLines(const rt::TensorMap &outputs);
+
+} // namespace offload::run
+
+#endif // OFFLOAD_TOOLS_OFFLOAD_RUN_REPORT_H
