@@ -2,7 +2,6 @@
 
 #include "TestGraph.h"
 
-#include "offload/Schedule/ExplainWeight.h"
 #include "offload/Schedule/PlanTable.h"
 #include "offload/Schedule/Planner.h"
 
@@ -242,23 +241,10 @@ TEST(Planner, TablesAreLookedUpOnTheHostOnlyWhereTheyDoNotFit) {
   EXPECT_LE(small.schedule.peakBytes, 107000);
   EXPECT_LE(h2dBytes(small.step(model), small.schedule),
             3 * 64 * 4 + 64 * 200 * 4);
-  EXPECT_EQ(explainWeight(model, small, "table").decision, "host");
 
   Plan large = llvm::cantFail(makePlan(model, request(2 << 20)));
   EXPECT_FALSE(large.lookupsOnHost);
   EXPECT_FALSE(large.schedule.streams());
-  EXPECT_EQ(explainWeight(model, large, "table").decision, "resident");
-  EXPECT_EQ(explainWeight(model, large, "nothing").decision, "unused");
-}
-
-TEST(Planner, SaysWhyAWeightStreams) {
-  TestGraph test;
-  addChain(test, 6, 64);
-  PlanModel model = modelOf(test);
-  Plan plan = llvm::cantFail(makePlan(model, request(2 * 16384 + 2 * 512)));
-  WeightDecision decision = explainWeight(model, plan, "w3");
-  EXPECT_EQ(decision.decision, "streamed");
-  EXPECT_EQ(decision.reason, "not all weights fit; copied once a step");
 }
 
 TEST(PlanTable, GoesFromSmallestToAllResident) {
