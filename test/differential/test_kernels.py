@@ -176,6 +176,58 @@ class Kernels(unittest.TestCase):
                 self.assertLessEqual(toolkit.relative_error(got[0], want[0]), 2e-2)
 
 
+    def test_updates_round_every_operation(self):
+        """Bit for bit, three steps, by numpy in the order of the functions' bodies."""
+        r = np.random.RandomState(3)
+        f = np.float32
+        w, m, v = (r.standard_normal(1000).astype(f) for _ in range(3))
+        v = np.abs(v)
+        lr, beta1, beta2, epsilon, decay = f(1e-2), f(0.9), f(0.999), f(1e-8), f(0.1)
+        adam = helper.make_node("AdamW", ["x"] * 11, ["y"] * 3, domain="offload")
+        sgd = helper.make_node("SGD", ["x"] * 4, ["y"], domain="offload")
+        for step in (1, 2, 3):
+            g = r.standard_normal(1000).astype(f)
+            bias1, bias2 = (f(1.0 - np.float64(b) ** step) for b in (beta1, beta2))
+            m_next = beta1 * m + (f(1) - beta1) * g
+            v_next = beta2 * v + (f(1) - beta2) * g * g
+            change = (lr / bias1) * (m_next / (np.sqrt(v_next) / np.sqrt(bias2) + epsilon))
+            w_next = w * (f(1) - lr * decay) - change
+            scalars = [np.array(x) for x in (lr, beta1, beta2, epsilon, decay)]
+            for apply in (False, True):
+                call = [w, g, m, v, *scalars, np.array(step, np.int64), np.array(apply)]
+                got, _ = self.probe.run(adam, 1, call, 3)
+                for a, b in zip(got, (w_next, m_next, v_next) if apply else (w, m, v)):
+                    self.assertEqual(a.tobytes(), b.tobytes())
+                got, _ = self.probe.run(sgd, 1, [w, g, np.array(lr), np.array(apply)], 1)
+                self.assertEqual(got[0].tobytes(), (w - lr * g if apply else w).tobytes())
+            w, m, v = w_next, m_next, v_next
+
+    def test_scratch_of_large_operands(self):
+        """Enough elements that ATen splits the work over threads."""
+        r = np.random.RandomState(0)
+        for dtype in (np.float32, np.float16):
+            x = r.rand(16, 32, 256).astype(dtype) + dtype(0.5)
+            calls = [(op, [x, np.array(axes)], {"keepdims": 0})
+                     for op in ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+                                "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare")
+                     for axes in ([0], [1], [2], [0, 2], [0, 1, 2])]
+            calls += [(op, [x], {"axis": axis}) for op in ("Softmax", "LogSoftmax", "LpNormalization")
+                      for axis in (0, 1, 2)]
+            calls += [(op, [x], {}) for op in ("Softsign", "HardSigmoid", "IsInf", "Gelu", "Mish",
+                                               "GlobalAveragePool", "GlobalMaxPool")]
+            calls += [("MeanVarianceNormalization", [x], {"axes": axes}) for axes in ([0, 2], [1], [0, 1, 2])]
+            calls += [("MatMul", [x, x[0].T.copy()], {}), ("Pow", [x, np.array(2, dtype)], {}),
+                      ("Where", [x > 1, x, x], {}), ("Einsum", [x, x], {"equation": "bij,bkj->bik"}),
+                      ("LayerNormalization", [x, x[0, 0].copy(), x[0, 1].copy()], {}), ("Mean", [x, x], {}),
+                      ("Resize", [x[None], None, np.array([1, 1, 2, 2], np.float32)], {"mode": "cubic"}),
+                      ("Resize", [x[None], None, np.array([1, 1, .5, .5], np.float32)], {"mode": "linear"})]
+            for op, inputs, attributes in calls:
+                with self.subTest(op=op, dtype=dtype, **attributes):
+                    node = helper.make_node(op, ["x"] * len(inputs), ["y"], **attributes)
+                    _, figures = self.probe.run(node, 20, inputs, 1)
+                    self.assertLessEqual(figures["scratch"], figures["planned_scratch"])
+
+
 def case_test(case):
     return lambda self: self.check(case, case.inputs)
 
