@@ -152,14 +152,29 @@ TEST(StepModel, LargeTablesAreLookedUpWhereIdsAreKnown) {
 TEST(StepModel, TableStaysAWeightWhereIdsAreComputed) {
   TestGraph test;
   Value *x = test.input("x", floats({3, 7}));
+  Value *h = test.node("relu", "Relu", {x}, floats({3, 7}));
   Value *ids =
-      test.node("top", "ArgMax", {x}, tensorType(DataType::Int64, {3, 1}));
+      test.node("top", "ArgMax", {h}, tensorType(DataType::Int64, {3, 1}));
   Value *table = test.constant("table", floats({4000, 64}));
-  test.output(test.node("look", "Gather", {table, ids}, floats({3, 1, 64})));
+  Value *rows = test.node("look", "Gather", {table, ids}, floats({3, 1, 64}));
+  test.output(test.node("tanh", "Tanh", {rows}, floats({3, 1, 64})));
   StepModel step = read(test, true);
   EXPECT_TRUE(step.lookups.empty());
   ASSERT_EQ(step.weights.size(), 1u);
   EXPECT_EQ(step.weights[0].kind, "embedding");
+}
+
+/// Rows that no fetched output comes after could be written anew by the next
+/// step while they are still copied.
+TEST(StepModel, TableStaysAWeightWhereNoOutputFollowsItsRows) {
+  TestGraph test;
+  Value *ids = test.input("ids", tensorType(DataType::Int64, {3}));
+  Value *x = test.input("x", floats({3, 64}));
+  Value *table = test.constant("table", floats({4000, 64}));
+  test.output(test.node("relu", "Relu", {x}, floats({3, 64})));
+  Value *rows = test.node("look", "Gather", {table, ids}, floats({3, 64}));
+  test.node("dead", "Tanh", {rows}, floats({3, 64}));
+  EXPECT_TRUE(read(test, true).lookups.empty());
 }
 
 TEST(StepModel, RefusesWhatHasNoBound) {
