@@ -20,6 +20,11 @@ namespace {
 
 class AssignPlan : public Pass {
 public:
+  llvm::Error setOption(llvm::StringRef key, llvm::StringRef value,
+                        PassContext &context) override {
+    return setPlanOption(context, key, value);
+  }
+
   llvm::Error run(Graph &graph, PassContext &context) override {
     if (llvm::Error error = prepareForPlan(graph))
       return error;

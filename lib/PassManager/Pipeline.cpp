@@ -101,7 +101,9 @@ std::string passesBetween(Form from, Form to) {
       break;
     if (info.takes != form || (form == from && info.leaves == form))
       continue;
-    text += (text.empty() ? "" : ",") + info.flag.str();
+    if (!text.empty())
+      text += ',';
+    text += info.flag;
     form = info.leaves;
   }
   return text;
@@ -142,12 +144,17 @@ llvm::Expected<Pipeline> parsePipeline(llvm::StringRef text) {
 std::string printPipeline(const Pipeline &pipeline) {
   std::string text;
   for (const PipelineStep &step : pipeline) {
-    text += (text.empty() ? "" : ",") + step.pass->flag.str();
+    if (!text.empty())
+      text += ',';
+    text += step.pass->flag;
     if (step.options.empty())
       continue;
     text += '{';
-    for (const auto &[key, value] : step.options)
-      text += (text.back() == '{' ? "" : " ") + key + '=' + escape(value);
+    for (const auto &[key, value] : step.options) {
+      if (text.back() != '{')
+        text += ' ';
+      text.append(key).append(1, '=').append(escape(value));
+    }
     text += '}';
   }
   return text;

@@ -283,9 +283,8 @@ llvm::Error Job::printPlan() {
 }
 
 llvm::Error Job::writeModel() {
-  std::string path = line.output;
-  if (path.empty() && line.emitText)
-    path = "-";
+  const std::string path =
+      line.output.empty() && line.emitText ? "-" : line.output;
   if (path.empty()) {
     if (!line.printsToStdout() && !line.verifyOnly)
       remark("nothing is written: give -o FILE, or --emit=text to see the "
