@@ -105,6 +105,8 @@ std::string quantizedOutput(const AttributeMap &attributes) {
   case DataType::UInt8:
   case DataType::Int16:
   case DataType::UInt16:
+  case DataType::Int4:
+  case DataType::UInt4:
     break;
   default:
     return refuse("output_dtype", dataTypeName(static_cast<DataType>(type)));
@@ -118,6 +120,18 @@ std::string training(const AttributeMap &attributes, unsigned numOutputs) {
   if (numOutputs > 1)
     return "the outputs of training mode are not supported";
   return {};
+}
+
+/// The value of ConstantOfShape.
+std::string filling(const AttributeMap &attributes) {
+  auto it = attributes.find("value");
+  const TensorAttribute *value =
+      it == attributes.end() ? nullptr
+                             : std::get_if<TensorAttribute>(&it->second);
+  if (!value || canHold(static_cast<int64_t>(value->type)))
+    return {};
+  return "a value of type " + std::string(dataTypeName(value->type)) +
+         " is not supported";
 }
 
 std::string constant(const AttributeMap &attributes) {
@@ -146,6 +160,8 @@ std::string unsupportedReason(const OperatorInfo &op, int /*sinceVersion*/,
     return floatOutput(attributes, "output_dtype");
   case Op::QuantizeLinear:
     return quantizedOutput(attributes);
+  case Op::ConstantOfShape:
+    return filling(attributes);
   case Op::Constant:
     return constant(attributes);
   default:

@@ -12,6 +12,7 @@ import unittest
 from pathlib import Path
 
 import numpy as np
+import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
@@ -120,6 +121,23 @@ class Kernels(unittest.TestCase):
                 a, b = a.astype(np.int32), b.astype(np.int32)
             error = toolkit.relative_error(a, b)
             self.assertLessEqual(error, case.tolerance, "output %d: %s against %s" % (i, a, b))
+
+    def test_versions_are_those_of_the_schemas(self):
+        """A row lists the version in force at opset 11 (or the first) and all later ones up to 28."""
+        rows = {}
+        for line in (Path(__file__).parents[2] / "docs" / "operators.md").read_text().splitlines():
+            cells = [cell.strip() for cell in line.split("|")]
+            if len(cells) > 3 and cells[2] and cells[2][0].isdigit() and not cells[1].startswith("offload."):
+                rows[cells[1]] = [int(v) for v in cells[2].split()]
+        self.assertGreater(len(rows), 100)
+        history = {}
+        for schema in onnx.defs.get_all_schemas_with_history():
+            if schema.domain == "" and schema.since_version <= 28:
+                history.setdefault(schema.name, set()).add(schema.since_version)
+        for name, versions in rows.items():
+            old = [v for v in history[name] if v <= 11]
+            want = ([max(old)] if old else []) + sorted(v for v in history[name] if v > 11)
+            self.assertEqual(versions, want, name)
 
     def test_operands_through_strides(self):
         """Rows that take strides give the same values from a transposed operand."""
