@@ -182,6 +182,8 @@ private:
     for (size_t i = 0; i < step.temporaries.size(); ++i)
       setRange(graph.findValue(step.temporaries[i].name)->properties,
                schedule.temporaryOffsets[i], step.temporaries[i].bytes);
+    for (const StepModel::TakeOver &value : step.takeOvers)
+      graph.findValue(value.name)->properties.set("inplace", value.source);
     for (size_t i = 0; i < step.staged.size(); ++i) {
       const StepModel::Staged &staged = step.staged[i];
       stagedFly.push_back(valueName(staged.name + "_fly"));

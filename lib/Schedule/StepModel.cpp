@@ -136,14 +136,48 @@ private:
           {node.result()->name().str(), node.operand(0)->name().str(), at});
       return llvm::Error::success();
     }
+    const Value *taken = takenOver(node, at);
     for (const Value *result : node.results()) {
       if (!result)
         continue;
+      if (taken && result == node.result()) {
+        temporaryOf[result] = temporaryOf.lookup(taken);
+        step.takeOvers.push_back({result->name().str(), taken->name().str()});
+        continue;
+      }
       temporaryOf[result] = step.temporaries.size();
       step.temporaries.push_back(
           {result->name().str(), result->type.bytesAtBound(), at, at});
     }
     return llvm::Error::success();
+  }
+
+  /// The operand whose bytes result 0 may take over, or nullptr: what a compute
+  /// node made, of the same type, read here for the last time and only once.
+  const Value *takenOver(const Node &node, int32_t at) const {
+    if (node.info->inPlaceOperand < 0 || !node.result())
+      return nullptr;
+    const unsigned index = node.info->inPlaceOperand;
+    const Value *taken = node.operand(index);
+    if (!taken || !temporaryOf.contains(taken) ||
+        !(taken->type == node.result()->type) || isReadAfter(taken, at))
+      return nullptr;
+    for (unsigned i = 0; i < node.operands().size(); ++i)
+      if (i != index && node.operand(i) && rootOf(node.operand(i)) == taken)
+        return nullptr;
+    return taken;
+  }
+
+  /// By the caller, or by a compute node after `at`, through views too.
+  bool isReadAfter(const Value *value, int32_t at) const {
+    if (graph.isOutput(value))
+      return true;
+    return llvm::any_of(value->users(), [&](const Node *user) {
+      if (!isCompute(*user))
+        return user->queue() != Queue::Launch;
+      return positions.lookup(user) > at ||
+             (isViewNode(graph, *user) && isReadAfter(user->result(), at));
+    });
   }
 
   void addNode(const Node &node, bool view) {

@@ -90,6 +90,12 @@ struct StepModel {
     int32_t at = 0;
   };
 
+  /// A result that takes over the bytes of an operand that nobody reads later;
+  /// the temporary that owns them lives on for it.
+  struct TakeOver {
+    std::string name, source;
+  };
+
   std::vector<ComputeNode> nodes;
   std::vector<Temporary> temporaries;
   std::vector<Weight> weights; // by first read
@@ -97,6 +103,7 @@ struct StepModel {
   std::vector<Lookup> lookups;
   std::vector<Output> outputs; // by madeAt
   std::vector<View> views;
+  std::vector<TakeOver> takeOvers;
   int64_t hostOutputBytes = 0; // outputs that never were on the device
 
   /// One past the last position: the end of the step.

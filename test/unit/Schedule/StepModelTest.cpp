@@ -177,6 +177,42 @@ TEST(StepModel, TableStaysAWeightWhereNoOutputFollowsItsRows) {
   EXPECT_TRUE(read(test, true).lookups.empty());
 }
 
+TEST(StepModel, ResultsTakeOverWhatNobodyReadsLater) {
+  TestGraph test;
+  Value *x = test.input("x", floats({2, 16}));
+  Value *row = test.input("row", floats({16}));
+  Value *a = test.node("a", "Relu", {x}, floats({2, 16}));   // x is a feed
+  Value *b = test.node("b", "Tanh", {a}, floats({2, 16}));   // a is read by d
+  Value *c = test.node("c", "Neg", {b}, floats({2, 16}));    // over b
+  Value *d = test.node("d", "Add", {c, a}, floats({2, 16})); // over c, so b
+  Value *e = test.node("e", "Mul", {d, d}, floats({2, 16})); // reads d twice
+  Value *f = test.node("f", "Cast", {e}, floats({2, 16}));   // not by its row
+  Value *r = test.node("r", "Neg", {row}, floats({16}));
+  Value *g = test.node("g", "Add", {r, f}, floats({2, 16})); // r is smaller
+  test.output(g);
+  test.output(test.node("h", "Neg", {g}, floats({2, 16}))); // g is an output
+  StepModel step = read(test);
+  ASSERT_EQ(step.takeOvers.size(), 2u);
+  EXPECT_EQ(step.takeOvers[0].name, "c_out");
+  EXPECT_EQ(step.takeOvers[0].source, "b_out");
+  EXPECT_EQ(step.takeOvers[1].name, "d_out");
+  EXPECT_EQ(step.takeOvers[1].source, "c_out");
+  ASSERT_EQ(step.temporaries.size(), 7u); // a b e f r g h
+  EXPECT_EQ(step.temporaries[1].name, "b_out");
+  EXPECT_EQ(step.temporaries[1].last, 4); // read as d by e
+}
+
+TEST(StepModel, NothingIsTakenOverThatAViewStillNames) {
+  TestGraph test;
+  Value *x = test.input("x", floats({2, 16}));
+  Value *shape = test.constant("shape", tensorType(DataType::Int64, {1}));
+  Value *a = test.node("a", "Relu", {x}, floats({2, 16}));
+  Value *v = test.node("v", "Reshape", {a, shape}, floats({32}));
+  test.output(test.node("b", "Neg", {a}, floats({2, 16})));
+  test.output(test.node("c", "Neg", {v}, floats({32})));
+  EXPECT_TRUE(read(test).takeOvers.empty());
+}
+
 TEST(StepModel, RefusesWhatHasNoBound) {
   TestGraph test;
   TensorType type = floats({2, 4});
