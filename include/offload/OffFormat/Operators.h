@@ -57,19 +57,19 @@ struct OperatorInfo {
   Op id;
   std::string_view domain; // "" for ai.onnx
   std::string_view name;
-  std::string_view since;  // "1 6 13": the versions this row covers
-  std::string_view types;  // of operand 0, in letters: f float kinds, i 8- to
-                           // 64-bit signed and 8-bit unsigned integers, b
-                           // bool, q quantized (4 and 8 bits, uint16), * all of
-                           // f, i, b and the wider unsigned integers
-  Queue queue;             // of a node that its properties do not place
+  std::string_view since; // "1 6 13": the versions this row covers
+  std::string_view types; // of operand 0, in letters: f float kinds, i 8- to
+                          // 64-bit signed and 8-bit unsigned integers, b
+                          // bool, q quantized (4 and 8 bits, uint16), * all of
+                          // f, i, b and the wider unsigned integers
+  Queue queue;            // of a node that its properties do not place
   ViewRule view;
   WeightRule weight;
   int inPlaceOperand;      // operand whose bytes output 0 may take over, or -1
   bool takesStrides;       // reads operands through strides without a copy
   uint32_t launchOperands; // bit i: operand i is known before the step starts
   ScratchFormula scratch;
-  bool shapeArithmetic;    // OffFormat/ShapeArithmetic can evaluate it
+  bool shapeArithmetic; // OffFormat/ShapeArithmetic can evaluate it
 
   bool isLaunchOperand(unsigned index) const {
     return index < 32 && (launchOperands >> index & 1);
@@ -90,9 +90,9 @@ inline const OperatorInfo &operatorInfo(Op op) {
 const OperatorInfo *findOperator(std::string_view domain, std::string_view name,
                                  int sinceVersion);
 
-/// The row that holds for (domain, name) in a model that imports `opset` of that
-/// domain, and in `since` the since-version that is in force there; nullptr
-/// where no row does.
+/// The row that holds for (domain, name) in a model that imports `opset` of
+/// that domain, and in `since` the since-version that is in force there;
+/// nullptr where no row does.
 const OperatorInfo *findOperatorAtOpset(std::string_view domain,
                                         std::string_view name, int opset,
                                         int *since = nullptr);

@@ -1,10 +1,11 @@
 // The seam to LibTorch: one kernel for each compute row of the operator table.
 //
 // Nothing of LibTorch shows here, so the code around it builds fast and under
-// every sanitizer. A kernel is a function of its operands that makes its outputs
-// by requests to an allocator. profileKernel runs it once on memory of its own
-// and learns which request makes which output and how much scratch the others
-// take at once; runKernel then serves the same requests from the planned places.
+// every sanitizer. A kernel is a function of its operands that makes its
+// outputs by requests to an allocator. profileKernel runs it once on memory of
+// its own and learns which request makes which output and how much scratch the
+// others take at once; runKernel then serves the same requests from the planned
+// places.
 
 #ifndef OFFLOAD_RUNTIME_KERNELS_H
 #define OFFLOAD_RUNTIME_KERNELS_H
