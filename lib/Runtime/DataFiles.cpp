@@ -129,6 +129,13 @@ std::span<const std::byte> DataFiles::find(const ExternalRange &range,
                                static_cast<size_t>(bytes));
 }
 
+void DataFiles::forgetPages() {
+  for (const auto &[path, file] : mapped)
+    if (!file->bytes().empty())
+      madvise(const_cast<std::byte *>(file->bytes().data()),
+              file->bytes().size(), MADV_DONTNEED);
+}
+
 std::span<const std::byte> DataFiles::keep(std::vector<std::byte> bytes) {
   kept.push_back(std::move(bytes));
   return kept.back();

@@ -46,6 +46,10 @@ public:
   /// The range that `range` names, which must be `bytes` long. Throws Error.
   std::span<const std::byte> find(const ExternalRange &range, int64_t bytes);
 
+  /// Lets the system take back the pages of mapped files that were read; they
+  /// come again when they are.
+  void forgetPages();
+
   /// Keeps bytes that came with the `.off` itself.
   std::span<const std::byte> keep(std::vector<std::byte> bytes);
 

@@ -238,6 +238,11 @@ void Rules::checkRange(const ProgramValue &value) const {
                 "' is resident, but neither a constant nor a state");
   if (isResident && value.offset < 0)
     throw Error("value '" + value.name + "' is resident and has no place");
+  if (isResident && value.hasContents &&
+      static_cast<int64_t>(value.contents.size()) > value.plannedBytes)
+    throw Error("resident '" + value.name + "' has " +
+                std::to_string(value.contents.size()) +
+                " bytes, and its place " + std::to_string(value.plannedBytes));
   bool staged =
       value.maker != kNone && program.nodes[value.maker].is(Op::Offload_Stage);
   if (staged && value.offset < 0)
@@ -277,6 +282,10 @@ void Rules::checkState(const ProgramValue &input) const {
     throw Error(where + " is resident, so " + program.describe(next.maker) +
                 " must make '" + next.name +
                 "' in its place: inplace=" + input.name);
+  if (!input.resident && valueOf(next.root).name != next.name)
+    throw Error(where + " gets its next value '" + next.name +
+                "' from a node that only names bytes of '" +
+                valueOf(next.root).name + "'");
   if (!input.resident && next.home != Home::Host)
     throw Error(where + " is on the host, and its next value '" + next.name +
                 "' is not: fetch it");
@@ -289,6 +298,9 @@ void Rules::checkResult(const ProgramValue &value) const {
   if (value.home == Home::Token)
     throw Error("output '" + value.name +
                 "' is a token, and no state's next value");
+  if (valueOf(value.root).name != value.name)
+    throw Error("output '" + value.name + "' only names bytes of '" +
+                valueOf(value.root).name + "'");
 }
 
 void Rules::checkPeak() const {

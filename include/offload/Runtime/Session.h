@@ -42,6 +42,10 @@ struct SessionOptions {
   /// Run the launch list although its order is not proved. For mutation tests
   /// only: a wrong schedule then gives wrong numbers.
   bool skipVerification = false;
+  /// A step that fails leaves every state as it was before. Costs a copy of all
+  /// states in host memory, and run() drains the queues at its start and end.
+  /// Without it see Session::run.
+  bool atomicSteps = false;
 };
 
 /// One queue's share of the last run.
@@ -54,11 +58,18 @@ struct QueueStatistics {
 
 struct Statistics {
   struct Figures {
-    int64_t h2dBytes = 0, d2hBytes = 0, peakDeviceBytes = 0, stepNs = 0;
-    int64_t hostBytes = 0, pinnedBytes = 0, scratchBytes = 0;
+    int64_t h2dBytes = 0, d2hBytes = 0; // of one run
+    int64_t peakDeviceBytes = 0;        // largest end of a range in use
+    int64_t stepNs = 0;                 // 0: not predicted
+    /// Host memory that copies start from or end in, feeds and outputs
+    /// included; and that with what only the host queue uses. Measured, each
+    /// buffer counts in multiples of 512 bytes.
+    int64_t pinnedBytes = 0, hostBytes = 0;
+    int64_t scratchBytes = 0; // most that one node takes
   };
-  Figures predicted; // of the file
-  Figures measured;  // of the last run (stepNs) and since load (peak)
+  Figures predicted; // of the file, at the bound of dynamic dimensions
+  /// Of the last run; peaks (peakDeviceBytes, scratchBytes) since load.
+  Figures measured;
   std::array<QueueStatistics, kNumQueues> queues;
   uint64_t runs = 0;
   unsigned waits = 0, droppedWaits = 0; // of the launch list
@@ -67,9 +78,9 @@ struct Statistics {
 struct ValueInfo {
   std::string name;
   DataType type = DataType::Undefined;
-  std::vector<int64_t> dims;          // sizes, or the bound of a dynamic one
-  std::vector<std::string> dimNames;  // "" where static
-  bool optional = false;              // has a default
+  std::vector<int64_t> dims;         // sizes, or the bound of a dynamic one
+  std::vector<std::string> dimNames; // "" where static
+  bool optional = false;             // has a default
 };
 
 class Session {
@@ -88,8 +99,19 @@ public:
   /// One step. Feeds may be changed or freed once this returns; outputs belong
   /// to the caller. Throws Error: a feed with a wrong name, type, rank or size
   /// (before anything runs), or what failed at a node; the session stays usable
-  /// and the next run is right. Queues are not drained at the end.
+  /// and the next run is right. Queues are not drained at the end, so what
+  /// fails after the outputs have landed (an update) is thrown by the next call
+  /// of run, state, setState or statistics.
+  ///
+  /// States after an error: each one is whole, never half written. One whose
+  /// update had ended holds its next value, every other one the value from
+  /// before the step; a caller who needs them to be of one step sets them, or
+  /// asks for SessionOptions::atomicSteps.
   virtual TensorMap run(const TensorMap &feeds) = 0;
+
+  /// Ends a run in progress, or the next one, with Interrupted, as an error
+  /// does. May be called from any thread and from a signal handler.
+  virtual void interrupt() noexcept = 0;
 
   /// State that lives from run to run, by the name of its input. Both drain the
   /// queues first. Throws Error: unknown name, wrong type or size.

@@ -16,8 +16,8 @@
 
 namespace offload::rt {
 
-/// Contiguous, row-major; 4-bit types packed as in ONNX's raw_data. Copies share
-/// the bytes.
+/// Contiguous, row-major; 4-bit types packed as in ONNX's raw_data. Copies
+/// share the bytes.
 struct Tensor {
   DataType type = DataType::Undefined;
   std::vector<int64_t> dims;
@@ -38,6 +38,12 @@ using TensorMap = std::map<std::string, Tensor>;
 class Error : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
+};
+
+/// A step was stopped by Session::interrupt().
+class Interrupted : public Error {
+public:
+  using Error::Error;
 };
 
 } // namespace offload::rt

@@ -1,0 +1,47 @@
+// Learns from one run of a kernel where its outputs are made, which shapes they
+// have and how much scratch it takes.
+
+#ifndef OFFLOAD_LIB_RUNTIME_DRYRUN_H
+#define OFFLOAD_LIB_RUNTIME_DRYRUN_H
+
+#include "offload/Runtime/Device.h"
+#include "offload/Runtime/Kernels.h"
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace offload::rt {
+
+class DryRun {
+public:
+  explicit DryRun(Device &device) : device(device) {}
+
+  /// Runs `call` on zeros, on the thread of `queue`; calls that differ only in
+  /// their memory share one profile. Data pointers of the operands are ignored.
+  /// Throws what the kernel throws, without the node's name.
+  std::shared_ptr<const KernelProfile> profile(Queue queue,
+                                               const KernelCall &call);
+
+  unsigned numProfiles() const { return static_cast<unsigned>(known.size()); }
+
+private:
+  std::shared_ptr<const KernelProfile> runOn(Queue queue, KernelCall call);
+
+  Device &device;
+  std::unique_ptr<Event> done = device.makeEvent();
+  /// Dynamic shapes may bring ever new signatures; then the old ones go.
+  static constexpr size_t kMostProfiles = 1 << 16;
+  std::map<std::string, std::shared_ptr<const KernelProfile>> known;
+};
+
+/// Whether values of launch operands have a say in shapes or requests; false
+/// for scalars of updates, which change from step to step.
+bool launchValuesMatter(Op op);
+
+/// Bytes from the first to the last element that a view reaches.
+int64_t spannedBytes(const TensorView &view);
+
+} // namespace offload::rt
+
+#endif // OFFLOAD_LIB_RUNTIME_DRYRUN_H

@@ -1,0 +1,289 @@
+// Issues operations in node order from one thread.
+//
+// In:  a launch list, memory, and one step's shapes and feeds.
+// Out: work in the device's queues; what was counted while it was issued.
+// Not: which order is right (proved before), which feeds are (Feeds).
+// How: each operation is its waits, its work and, only where something waits
+//      for it, a record. The events of a step are those of the step before:
+//      a wait for the last step is issued before its event is recorded anew,
+//      or stands for a later point of the same queue.
+
+#include "Executor.h"
+
+#include "ProgramRules.h"
+#include "TsanRanges.h"
+
+#include <algorithm>
+
+namespace offload::rt {
+
+Executor::Executor(const Program &program, const LaunchList &list,
+                   Storage &storage, const Shapes &shapes, Device &device,
+                   const SessionOptions &options)
+    : program(program), list(list), storage(storage), shapes(shapes),
+      device(device), options(options), events(list.timeline.ops.size()),
+      places(findPlaceUses(program, list)) {
+  auto need = [&](uint32_t op) {
+    if (!events[op])
+      events[op] = device.makeEvent();
+  };
+  for (const TimelineOp &op : list.timeline.ops)
+    for (const WaitPoint &wait : op.waits)
+      need(wait.op);
+  for (uint32_t op : list.returnOps)
+    need(op);
+  for (const ProgramValue &value : program.values)
+    if (value.resident) {
+      residentBytes += value.plannedBytes;
+      residentEnd = std::max(residentEnd, value.offset + value.plannedBytes);
+    }
+  for (const QueueDelay &delay : options.delays)
+    pauses.push_back({delay.queue, delay.milliseconds * 1e6, delay.seed != 0,
+                      std::mt19937_64(delay.seed)});
+}
+
+Executor::~Executor() { device.drain(); }
+
+unsigned Executor::numEvents() const {
+  return static_cast<unsigned>(
+      std::count_if(events.begin(), events.end(),
+                    [](const auto &event) { return event != nullptr; }));
+}
+
+StepCounts Executor::run(const std::shared_ptr<StepRun> &step,
+                         const std::atomic<bool> &stopFlag) {
+  stop = &stopFlag;
+  StepCounts counts;
+  counts.peakDeviceBytes = residentEnd;
+  counts.liveBytes.reserve(list.nodes.size());
+  liveBytes = residentBytes;
+  try {
+    device.beginStep();
+    for (uint32_t op = 0; op < list.timeline.ops.size(); ++op) {
+      if (stopFlag)
+        throw Interrupted("stopped");
+      issue(op, step, counts);
+    }
+    for (uint32_t op : list.returnOps)
+      device.synchronize(*events[op]);
+    if (std::exception_ptr error = device.error())
+      std::rethrow_exception(error);
+  } catch (...) {
+    device.recover();
+    throw;
+  }
+  return counts;
+}
+
+/// Adds the node's name to whatever `body` throws.
+void Executor::guarded(uint32_t node, const std::function<void()> &body) const {
+  try {
+    if (*stop)
+      throw Interrupted("stopped");
+    body();
+  } catch (const Interrupted &) {
+    throw;
+  } catch (const std::exception &error) {
+    throw Error(program.describe(node) + ": " + error.what());
+  } catch (...) {
+    throw Error(program.describe(node) + ": failed");
+  }
+}
+
+void Executor::issue(uint32_t op, const std::shared_ptr<StepRun> &step,
+                     StepCounts &counts) {
+  const TimelineOp &issued = list.timeline.ops[op];
+  uint32_t number = list.nodes[op];
+  const ProgramNode &node = program.nodes[number];
+  for (const WaitPoint &wait : issued.waits)
+    device.wait(issued.queue, *events[wait.op]);
+  issuePause(issued.queue);
+  issueBefore(number, issued.queue);
+  auto poison = [&](uint32_t place) {
+    device.fill(issued.queue, storage.deviceAddress(place), 0xff,
+                program.values[place].plannedBytes);
+  };
+  if (options.poison)
+    for (uint32_t place : places[op].taken)
+      poison(place);
+  count(op, *step, counts);
+  if (node.isCopy())
+    issueCopy(node, *step, counts);
+  else if (node.isKernel())
+    issueKernel(number, step);
+  if (options.poison)
+    for (uint32_t place : places[op].leftByCompute)
+      poison(place);
+  if (events[op])
+    device.record(issued.queue, *events[op]);
+}
+
+void Executor::issuePause(Queue queue) {
+  for (Pause &pause : pauses) {
+    if (pause.queue != queue)
+      continue;
+    double ns = pause.maxNs;
+    if (pause.isRandom)
+      ns *= std::uniform_real_distribution<double>(0, 1)(pause.random);
+    device.delay(queue, static_cast<int64_t>(ns));
+  }
+}
+
+void Executor::issueBefore(uint32_t node, Queue queue) {
+  if (options.beforeNode)
+    device.launch(queue, [this, node] {
+      guarded(node, [&] { options.beforeNode(program.nodes[node].name); });
+    });
+}
+
+/// Bytes of values that this operation makes are in use from now on; of those
+/// that it is the last to use, until it ends.
+void Executor::count(uint32_t op, const StepRun &step, StepCounts &counts) {
+  auto bytesOf = [&](uint32_t place) {
+    return step.binding->values[place].bytes;
+  };
+  for (uint32_t place : places[op].taken) {
+    liveBytes += bytesOf(place);
+    counts.peakDeviceBytes = std::max(
+        counts.peakDeviceBytes, program.values[place].offset + bytesOf(place));
+  }
+  counts.liveBytes.push_back(liveBytes);
+  for (uint32_t place : places[op].left)
+    liveBytes -= bytesOf(place);
+  uint32_t node = list.nodes[op];
+  const auto &profile = step.binding->profiles[node];
+  if (!profile || program.nodes[node].queue != Queue::Compute ||
+      profile->scratchBytes == 0)
+    return;
+  counts.scratchBytes = std::max(counts.scratchBytes, profile->scratchBytes);
+  counts.peakDeviceBytes = std::max(
+      counts.peakDeviceBytes, program.scratchOffset + profile->scratchBytes);
+}
+
+std::byte *Executor::hostAddress(uint32_t value, const StepRun &step) const {
+  uint32_t root = program.values[value].root;
+  if (auto fed = step.feeds.find(root); fed != step.feeds.end())
+    return const_cast<std::byte *>(fed->second); // only read
+  if (auto result = step.results.find(root); result != step.results.end())
+    return result->second.bytes.get();
+  if (auto made = step.launched.find(root); made != step.launched.end())
+    return reinterpret_cast<std::byte *>(
+        const_cast<uint8_t *>(made->second.data()));
+  return storage.hostAddress(root);
+}
+
+std::byte *Executor::addressOf(uint32_t value, Queue queue,
+                               const StepRun &step) const {
+  return queue == Queue::Host ? hostAddress(value, step)
+                              : storage.deviceAddress(value);
+}
+
+/// Parts that lie one behind the other on both sides travel in one copy. What
+/// is counted is what the parts hold, without the gaps between them.
+void Executor::issueCopy(const ProgramNode &node, const StepRun &step,
+                         StepCounts &counts) {
+  bool isStage = node.is(Op::Offload_Stage);
+  struct Span {
+    std::byte *to = nullptr;
+    const std::byte *from = nullptr;
+    int64_t bytes = 0;
+    bool isStored = false; // on the host in the session's own memory
+  } span;
+  for (unsigned i = 0; i < node.numParts(); ++i) {
+    int64_t bytes = step.binding->values[node.outputs[i]].bytes;
+    Span part;
+    part.bytes = bytes;
+    part.to = isStage ? storage.deviceAddress(node.outputs[i])
+                      : hostAddress(node.outputs[i], step);
+    part.from = isStage ? hostAddress(node.operands[i], step)
+                        : storage.deviceAddress(node.operands[i]);
+    std::byte *stored =
+        storage.hostAddress(isStage ? node.operands[i] : node.outputs[i]);
+    part.isStored = stored && stored == (isStage ? part.from : part.to);
+    (isStage ? counts.h2dBytes : counts.d2hBytes) += bytes;
+    int64_t gap = alignUp(span.bytes);
+    bool isNext = span.isStored && part.isStored && part.to == span.to + gap &&
+                  part.from == span.from + gap;
+    if (isNext) {
+      span.bytes = gap + bytes;
+      continue;
+    }
+    if (span.to)
+      device.copy(node.queue, span.to, span.from, span.bytes);
+    span = part;
+  }
+  device.copy(node.queue, span.to, span.from, span.bytes);
+}
+
+void Executor::issueKernel(uint32_t node,
+                           const std::shared_ptr<StepRun> &step) {
+  device.launch(program.nodes[node].queue, [this, node, step] {
+    guarded(node, [&] { runNode(node, *step); });
+  });
+}
+
+/// Fills in what differs between runs of one binding: addresses and fed values.
+void Executor::pointAtMemory(const ProgramNode &node, const StepRun &step,
+                             KernelCall &call,
+                             std::vector<void *> &outputs) const {
+  for (unsigned i = 0; i < node.operands.size(); ++i) {
+    uint32_t operand = node.operands[i];
+    if (operand == kNone)
+      continue;
+    if (node.isLaunchOperand(i))
+      call.launch[i] = shapes.launchValue(*step.binding, step.fed, operand);
+    else
+      call.operands[i].data = addressOf(operand, node.queue, step);
+  }
+  for (uint32_t output : node.outputs)
+    outputs.push_back(output == kNone ? nullptr
+                                      : addressOf(output, node.queue, step));
+}
+
+namespace {
+
+/// Whether an update is to leave everything as it was.
+bool isLeftOut(const ProgramNode &node, const KernelCall &call) {
+  unsigned apply = node.is(Op::Offload_SGD)     ? 3
+                   : node.is(Op::Offload_AdamW) ? 10
+                                                : ~0u;
+  return apply != ~0u && call.launch[apply] &&
+         call.launch[apply]->ints == std::vector<int64_t>{0};
+}
+
+void tellKernel(const KernelCall &call, const KernelProfile &profile,
+                const std::vector<void *> &outputs) {
+  for (const TensorView &view : call.operands)
+    if (view.data)
+      tellRead(view.data, spannedBytes(view));
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i])
+      tellWrite(outputs[i], contiguousValue(profile.outputs[i].type,
+                                            profile.outputs[i].dims)
+                                .bytes);
+}
+
+} // namespace
+
+void Executor::runNode(uint32_t number, const StepRun &step) const {
+  const ProgramNode &node = program.nodes[number];
+  KernelCall call = step.binding->calls[number];
+  const KernelProfile &profile = *step.binding->profiles[number];
+  std::vector<void *> outputs;
+  pointAtMemory(node, step, call, outputs);
+  bool inPlace = true;
+  for (unsigned i = 0; i < outputs.size(); ++i) {
+    int taken = inPlaceOperand(node, i);
+    inPlace &= taken >= 0 && outputs[i] == call.operands[taken].data;
+  }
+  if (inPlace && isLeftOut(node, call))
+    return;
+  bool onHost = node.queue == Queue::Host;
+  tellKernel(call, profile, outputs);
+  runKernel(call, profile, outputs,
+            onHost ? step.hostScratch->data() : storage.scratch(),
+            onHost ? step.binding->hostScratchBytes : node.scratchBytes);
+  tellKernel(call, profile, outputs);
+}
+
+} // namespace offload::rt

@@ -1,0 +1,97 @@
+// Issues a program's operations to a device. Holds no policy: every decision is
+// in the file.
+
+#ifndef OFFLOAD_LIB_RUNTIME_EXECUTOR_H
+#define OFFLOAD_LIB_RUNTIME_EXECUTOR_H
+
+#include "LaunchList.h"
+#include "Lifetimes.h"
+#include "Shapes.h"
+#include "Storage.h"
+
+#include "offload/Runtime/Device.h"
+#include "offload/Runtime/Session.h"
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace offload::rt {
+
+/// One run. Operations that are still in their queues share it with the
+/// session; feeds' memory is used only until the run has returned.
+struct StepRun {
+  std::shared_ptr<const Binding> binding;
+  FedValues fed;
+  std::map<uint32_t, const std::byte *> feeds;       // by value
+  std::map<uint32_t, Tensor> results;                // by value
+  std::map<uint32_t, std::vector<uint8_t>> launched; // staged launch values
+  std::shared_ptr<Memory> hostScratch;
+};
+
+/// Of one run, counted while it was issued.
+struct StepCounts {
+  int64_t h2dBytes = 0, d2hBytes = 0;
+  int64_t peakDeviceBytes = 0, scratchBytes = 0;
+  std::vector<int64_t> liveBytes; // at each operation
+};
+
+class Executor {
+public:
+  /// All arguments must outlive the executor, which drains the device when it
+  /// goes.
+  Executor(const Program &program, const LaunchList &list, Storage &storage,
+           const Shapes &shapes, Device &device, const SessionOptions &options);
+  ~Executor();
+
+  /// Issues one step and blocks until it may return. Throws what failed; the
+  /// device is drained and usable then. `stop`: set by another thread or a
+  /// signal to end the step with Interrupted.
+  StepCounts run(const std::shared_ptr<StepRun> &step,
+                 const std::atomic<bool> &stop);
+
+  /// Events that are recorded in a step; only what something waits for.
+  unsigned numEvents() const;
+
+private:
+  void issue(uint32_t op, const std::shared_ptr<StepRun> &step,
+             StepCounts &counts);
+  void issuePause(Queue queue);
+  void issueBefore(uint32_t node, Queue queue);
+  void issueCopy(const ProgramNode &node, const StepRun &step,
+                 StepCounts &counts);
+  void issueKernel(uint32_t node, const std::shared_ptr<StepRun> &step);
+  void runNode(uint32_t node, const StepRun &step) const;
+  void pointAtMemory(const ProgramNode &node, const StepRun &step,
+                     KernelCall &call, std::vector<void *> &places) const;
+  void count(uint32_t op, const StepRun &step, StepCounts &counts);
+  std::byte *hostAddress(uint32_t value, const StepRun &step) const;
+  std::byte *addressOf(uint32_t value, Queue queue, const StepRun &step) const;
+  void guarded(uint32_t node, const std::function<void()> &body) const;
+
+  const Program &program;
+  const LaunchList &list;
+  Storage &storage;
+  const Shapes &shapes;
+  Device &device;
+  const SessionOptions &options;
+  const std::atomic<bool> *stop = nullptr;    // of the run that is being issued
+  std::vector<std::unique_ptr<Event>> events; // by operation; null: not waited
+  std::vector<PlaceUse> places;               // by operation
+  int64_t residentBytes = 0, residentEnd = 0;
+  int64_t liveBytes = 0;
+  struct Pause {
+    Queue queue;
+    double maxNs;
+    bool isRandom;
+    std::mt19937_64 random;
+  };
+  std::vector<Pause> pauses;
+};
+
+} // namespace offload::rt
+
+#endif // OFFLOAD_LIB_RUNTIME_EXECUTOR_H

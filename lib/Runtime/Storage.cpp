@@ -1,0 +1,207 @@
+// Lays out host memory and the arena, and fills them once.
+//
+// In:  a program and its sizes at the bound.
+// Out: one address for each value, for the life of the session.
+// Not: feeds and outputs, which belong to the caller.
+// How: what travels in one copy lies in one block of pinned memory, each part
+//      at the next multiple of 512 bytes, as in the arena; so copies of groups
+//      are laid out first. Contents that only host nodes read stay in the
+//      mapped file. Pinned memory is filled by several threads.
+
+#include "Storage.h"
+
+#include "DataFiles.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+namespace offload::rt {
+
+namespace {
+
+struct Block {
+  std::byte *to;
+  const std::byte *from;
+  size_t bytes;
+};
+
+/// Copies in pieces, so that a few large blocks keep all threads busy too.
+void copyInParallel(const std::vector<Block> &blocks) {
+  constexpr size_t kPieceBytes = size_t(16) << 20;
+  std::vector<Block> pieces;
+  for (const Block &block : blocks)
+    for (size_t at = 0; at < block.bytes; at += kPieceBytes)
+      pieces.push_back({block.to + at, block.from + at,
+                        std::min(kPieceBytes, block.bytes - at)});
+  size_t count = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 16);
+  count = std::min(count, pieces.size());
+  std::vector<std::thread> threads;
+  for (size_t k = 0; k < count; ++k)
+    threads.emplace_back([&, k] {
+      for (size_t i = k; i < pieces.size(); i += count)
+        std::memcpy(pieces[i].to, pieces[i].from, pieces[i].bytes);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+} // namespace
+
+Storage::Storage(const Program &program, const Binding &bound, Device &device,
+                 bool poison)
+    : program(program), device(device) {
+  findBuffers(bound);
+  layOutGroups();
+  for (uint32_t i = 0; i < program.values.size(); ++i)
+    if (hasBuffer[i])
+      place(i);
+  arena = device.allocateDevice(program.peakBytes);
+  pinned = device.allocateHost(pinnedEnd, true);
+  plain = device.allocateHost(plainEnd, false);
+  if (poison)
+    device.fill(Queue::H2D, arena->data(), 0xff, program.peakBytes);
+  load();
+  loadResidents();
+  program.files->forgetPages();
+}
+
+/// A state's next value has the state's buffer.
+uint32_t Storage::ownerOf(uint32_t value) const {
+  uint32_t root = program.values[value].root;
+  uint32_t state = program.values[root].stateOf;
+  return state == kNone ? root : state;
+}
+
+void Storage::addBuffer(uint32_t value, int64_t bytes, bool isCopied) {
+  uint32_t owner = ownerOf(value);
+  Buffer &buffer = buffers[owner];
+  hasBuffer[owner] = true;
+  buffer.bytes = std::max(buffer.bytes, bytes);
+  buffer.isPinned |= isCopied;
+}
+
+/// What the host must hold, how much of it, and whether copies touch it.
+void Storage::findBuffers(const Binding &bound) {
+  buffers.resize(program.values.size());
+  hasBuffer.assign(program.values.size(), false);
+  auto isHeld = [&](uint32_t number) {
+    const ProgramValue &value = program.values[number];
+    return value.home == Home::Host && !value.resident && !value.isResult() &&
+           (!value.isFeed() || value.hasContents);
+  };
+  for (const ProgramNode &node : program.nodes) {
+    bool isStage = node.is(Op::Offload_Stage);
+    for (unsigned i = 0; node.isCopy() && i < node.numParts(); ++i) {
+      uint32_t onHost = isStage ? node.operands[i] : node.outputs[i];
+      uint32_t onDevice = isStage ? node.outputs[i] : node.operands[i];
+      uint32_t place = program.values[onDevice].root;
+      if (isHeld(onHost))
+        addBuffer(onHost,
+                  std::max(bound.values[onHost].bytes,
+                           program.values[place].plannedBytes),
+                  true);
+    }
+    if (node.queue != Queue::Host)
+      continue;
+    for (unsigned i = 0; i < node.operands.size(); ++i) {
+      uint32_t operand = node.operands[i];
+      if (operand != kNone && !node.isLaunchOperand(i) && isHeld(operand))
+        addBuffer(operand, bound.values[operand].bytes, false);
+    }
+    for (uint32_t output : node.outputs)
+      if (output != kNone && isHeld(output))
+        addBuffer(output, bound.values[output].bytes, false);
+  }
+  for (uint32_t input : program.inputs) {
+    const ProgramValue &value = program.values[input];
+    if (value.isState() && isHeld(input))
+      addBuffer(input, bound.values[input].bytes, false);
+  }
+  for (uint32_t i = 0; i < program.values.size(); ++i) {
+    const ProgramValue &value = program.values[i];
+    auto address = reinterpret_cast<uintptr_t>(value.contents.data());
+    unsigned elementBytes = std::max(1u, elementBits(value.type) / 8);
+    buffers[i].isBorrowed = hasBuffer[i] && value.isConstant() &&
+                            !buffers[i].isPinned && address % elementBytes == 0;
+  }
+}
+
+void Storage::place(uint32_t owner) {
+  Buffer &buffer = buffers[owner];
+  if (buffer.isPlaced)
+    return;
+  buffer.isPlaced = true;
+  if (buffer.isBorrowed) {
+    borrowedBytes += buffer.bytes;
+    return;
+  }
+  int64_t &end = buffer.isPinned ? pinnedEnd : plainEnd;
+  buffer.offset = end;
+  end += alignUp(buffer.bytes);
+}
+
+/// Parts of one copy, one behind the other. Where a part belongs to two groups,
+/// the first one has it, and the other is copied in pieces.
+void Storage::layOutGroups() {
+  for (const ProgramNode &node : program.nodes) {
+    if (!node.isCopy() || node.numParts() < 2)
+      continue;
+    const std::vector<uint32_t> &parts =
+        node.is(Op::Offload_Stage) ? node.operands : node.outputs;
+    for (unsigned i = 0; i < node.numParts(); ++i)
+      if (uint32_t owner = ownerOf(parts[i]); hasBuffer[owner])
+        place(owner);
+  }
+}
+
+std::byte *Storage::bufferAddress(uint32_t owner) const {
+  const Buffer &buffer = buffers[owner];
+  if (!hasBuffer[owner])
+    return nullptr;
+  if (buffer.isBorrowed) // only read
+    return const_cast<std::byte *>(program.values[owner].contents.data());
+  return (buffer.isPinned ? pinned : plain)->data() + buffer.offset;
+}
+
+std::byte *Storage::hostAddress(uint32_t value) const {
+  return bufferAddress(ownerOf(value));
+}
+
+int64_t Storage::hostCapacity(uint32_t value) const {
+  return buffers[ownerOf(value)].bytes;
+}
+
+std::byte *Storage::deviceAddress(uint32_t value) const {
+  const ProgramValue &root = program.values[program.values[value].root];
+  return root.offset < 0 ? nullptr : arena->data() + root.offset;
+}
+
+void Storage::load() {
+  std::vector<Block> blocks;
+  for (uint32_t i = 0; i < program.values.size(); ++i) {
+    const ProgramValue &value = program.values[i];
+    if (hasBuffer[i] && !buffers[i].isBorrowed && value.hasContents)
+      blocks.push_back(
+          {bufferAddress(i), value.contents.data(), value.contents.size()});
+  }
+  copyInParallel(blocks);
+}
+
+void Storage::loadResidents() {
+  for (uint32_t i = 0; i < program.values.size(); ++i) {
+    const ProgramValue &value = program.values[i];
+    if (!value.resident)
+      continue;
+    if (value.hasContents)
+      device.copy(Queue::H2D, deviceAddress(i), value.contents.data(),
+                  static_cast<int64_t>(value.contents.size()));
+    else
+      device.fill(Queue::H2D, deviceAddress(i), 0, value.plannedBytes);
+  }
+  device.drain();
+  if (device.error())
+    std::rethrow_exception(device.error());
+}
+
+} // namespace offload::rt

@@ -1,0 +1,65 @@
+// Where every value lies: the arena, and host memory laid out for the copies.
+
+#ifndef OFFLOAD_LIB_RUNTIME_STORAGE_H
+#define OFFLOAD_LIB_RUNTIME_STORAGE_H
+
+#include "Shapes.h"
+
+#include "offload/Runtime/Device.h"
+#include "offload/Runtime/Program.h"
+
+#include <memory>
+#include <vector>
+
+namespace offload::rt {
+
+class Storage {
+public:
+  /// Allocates all memory of the session and loads constants, defaults and
+  /// first values of states. `bound`: sizes at the bound. With `poison` the
+  /// arena holds NaN where nothing is loaded. Blocks until all is there.
+  Storage(const Program &program, const Binding &bound, Device &device,
+          bool poison);
+
+  /// In the arena; null where the value has no place there.
+  std::byte *deviceAddress(uint32_t value) const;
+  std::byte *scratch() const { return arena->data() + program.scratchOffset; }
+  /// On the host; null for a feed without a default, and for what a run
+  /// returns. A state and its next value have one address.
+  std::byte *hostAddress(uint32_t value) const;
+  /// Bytes that the value's host buffer holds.
+  int64_t hostCapacity(uint32_t value) const;
+
+  int64_t arenaBytes() const { return arena->sizeBytes(); }
+  int64_t pinnedBytes() const { return pinned->sizeBytes(); }
+  int64_t plainBytes() const { return plain->sizeBytes(); }
+  /// Contents that host nodes read where they are: in the mapped file.
+  int64_t mappedBytes() const { return borrowedBytes; }
+
+private:
+  /// One buffer on the host.
+  struct Buffer {
+    bool isPlaced = false, isPinned = false, isBorrowed = false;
+    int64_t offset = 0, bytes = 0;
+  };
+
+  uint32_t ownerOf(uint32_t value) const;
+  void findBuffers(const Binding &bound);
+  void addBuffer(uint32_t value, int64_t bytes, bool isCopied);
+  void layOutGroups();
+  void place(uint32_t owner);
+  void load();
+  void loadResidents();
+  std::byte *bufferAddress(uint32_t owner) const;
+
+  const Program &program;
+  Device &device;
+  std::vector<Buffer> buffers; // by value; bytes < 0: none
+  std::vector<bool> hasBuffer;
+  int64_t pinnedEnd = 0, plainEnd = 0, borrowedBytes = 0;
+  std::unique_ptr<Memory> arena, pinned, plain;
+};
+
+} // namespace offload::rt
+
+#endif // OFFLOAD_LIB_RUNTIME_STORAGE_H
