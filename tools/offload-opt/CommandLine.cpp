@@ -16,6 +16,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 
+#include <cassert>
+
 #ifdef OFFLOAD_VERIFY_EACH
 constexpr bool kVerifyEach = true;
 #else
@@ -32,84 +34,76 @@ cl::OptionCategory planning("Planning");
 cl::OptionCategory reports("Reports");
 cl::OptionCategory compiler("Work on the compiler");
 
-cl::opt<std::string> input(cl::Positional, cl::desc("MODEL"), cl::cat(files));
-cl::opt<std::string> output("o", cl::value_desc("FILE|-"), cl::cat(files),
-                            cl::desc("Write the result here; - is standard "
-                                     "output"));
-cl::opt<std::string> emit("emit", cl::value_desc("text|proto"), cl::cat(files),
-                          cl::desc("Write ONNX's text syntax, or the binary "
-                                   "form (the default); without -o, text goes "
-                                   "to standard output"));
+cl::opt<std::string> input(cl::Positional, cl::cat(files), cl::desc("MODEL"));
+cl::opt<std::string>
+    output("o", cl::value_desc("FILE|-"), cl::cat(files),
+           cl::desc("Write the result here; - is standard output"));
+cl::opt<std::string>
+    emit("emit", cl::value_desc("text|proto"), cl::cat(files),
+         cl::desc("ONNX's text syntax, or the binary form (default);\n"
+                  "without -o, text goes to standard output"));
 cl::opt<bool> strip("strip", cl::cat(files),
                     cl::desc("Give the plain model back"));
-cl::opt<bool> noCopy("no-copy", cl::cat(files),
-                     cl::desc("Leave external data where it is, though the "
-                              "output goes to another folder"));
-cl::opt<std::string> dataFolder("data-folder", cl::value_desc("DIR"),
-                                cl::cat(files),
-                                cl::desc("Trust external data in this folder "
-                                         "too"));
-
-cl::opt<std::string> memory("device-memory", cl::value_desc("SIZE|auto"),
-                            cl::cat(planning),
-                            cl::desc("All that may be taken from the device: "
-                                     "8GiB, 500MB, 107000; auto: what the card "
-                                     "here has free, less a margin. Without "
-                                     "it, everything is resident"));
+cl::opt<bool>
+    noCopy("no-copy", cl::cat(files),
+           cl::desc("Leave external data where it is, also where the\n"
+                    "output goes to another folder"));
+cl::opt<std::string>
+    dataFolder("data-folder", cl::value_desc("DIR"), cl::cat(files),
+               cl::desc("Trust external data in this folder too"));
+cl::opt<std::string>
+    memory("device-memory", cl::value_desc("SIZE|auto"), cl::cat(planning),
+           cl::desc("All that may be taken from the device: 8GiB,\n"
+                    "500MB, 107000; auto: what the card here has free,\n"
+                    "less a margin. Without it all is resident"));
 cl::opt<std::string> target("target", cl::value_desc("cuda|host|FILE"),
                             cl::cat(planning),
                             cl::desc("Machine to plan for (default: cuda)"));
-cl::opt<std::string> depth("depth", cl::value_desc("N"), cl::cat(planning),
-                           cl::desc("Staged weights in flight or in use at "
-                                    "once, from 2 on; without it the plan "
-                                    "chooses"));
+cl::opt<std::string>
+    depth("depth", cl::value_desc("N"), cl::cat(planning),
+          cl::desc("Weights in flight or in use at once, 2 or more\n"
+                   "(default: the plan chooses)"));
 cl::list<std::string> dims("dim", cl::value_desc("NAME=N"), cl::cat(planning),
-                           cl::desc("Size (batch=4) or bound (batch<=4) of a "
+                           cl::desc("Size (batch=4) or bound (batch<=4) of a\n"
                                     "dimension, by name or as INPUT:AXIS"));
-
-cl::opt<std::string> listWeights("list-weights", cl::ValueOptional,
-                                 cl::value_desc("text|json"), cl::cat(reports),
-                                 cl::desc("Print each weight, where it lives "
-                                          "and why"));
+cl::opt<std::string>
+    listWeights("list-weights", cl::ValueOptional, cl::value_desc("text|json"),
+                cl::cat(reports),
+                cl::desc("Print each weight, where it lives and why"));
 cl::opt<std::string> plan("plan", cl::ValueOptional,
                           cl::value_desc("text|json"), cl::cat(reports),
                           cl::desc("Print what each budget would give"));
-cl::opt<std::string> listOperators("list-operators", cl::ValueOptional,
-                                   cl::value_desc("markdown"), cl::cat(reports),
-                                   cl::desc("Print the operators that models "
-                                            "may use"));
+cl::opt<std::string>
+    listOperators("list-operators", cl::ValueOptional,
+                  cl::value_desc("markdown"), cl::cat(reports),
+                  cl::desc("Print the operators that models may use"));
 cl::opt<bool> verifyOnly("verify-only", cl::cat(reports),
                          cl::desc("Prove the schedule and write nothing"));
-
 cl::opt<std::string> passes("passes", cl::value_desc("a,b{k=v}"),
                             cl::cat(compiler),
                             cl::desc("Run these passes alone"));
 cl::opt<std::string> pipeline("pipeline", cl::value_desc("NAME"),
                               cl::cat(compiler),
                               cl::desc("Run this pipeline (default: infer)"));
-cl::list<std::string> printIrAfter("print-ir-after", cl::CommaSeparated,
-                                   cl::value_desc("PASS|all"),
-                                   cl::cat(compiler),
-                                   cl::desc("Print the graph after these "
-                                            "passes"));
-cl::opt<bool> printIrAfterChange("print-ir-after-change", cl::cat(compiler),
-                                 cl::desc("Print the graph after each pass "
-                                          "that changed it"));
+cl::list<std::string>
+    printIrAfter("print-ir-after", cl::CommaSeparated,
+                 cl::value_desc("PASS|all"), cl::cat(compiler),
+                 cl::desc("Print the graph after these passes"));
+cl::opt<bool> printIrAfterChange(
+    "print-ir-after-change", cl::cat(compiler),
+    cl::desc("Print the graph after each pass that changed it"));
 cl::opt<bool> verifyEach("verify-each", cl::init(kVerifyEach),
                          cl::cat(compiler),
                          cl::desc("Verify the graph after each pass"));
 cl::opt<bool> timePasses("time-passes", cl::cat(compiler),
                          cl::desc("Print the time of each pass"));
-cl::opt<bool> stats("stats", cl::cat(compiler),
-                    cl::desc("Print what passes counted"));
-cl::opt<std::string> reproducer("reproducer", cl::value_desc("FILE"),
-                                cl::cat(compiler),
-                                cl::desc("Write the graph as it was before the "
-                                         "passes, with the passes in its first "
-                                         "line"));
-cl::opt<bool> runReproducer("run-reproducer", cl::cat(compiler),
-                            cl::desc("Run the passes that the first line of "
-                                     "MODEL names"));
+cl::opt<std::string>
+    reproducer("reproducer", cl::value_desc("FILE"), cl::cat(compiler),
+               cl::desc("Write the graph as it was before the passes, with\n"
+                        "the passes in its first line"));
+cl::opt<bool>
+    runReproducer("run-reproducer", cl::cat(compiler),
+                  cl::desc("Run the passes in the first line of MODEL"));
 cl::opt<bool> passesDoc("passes-doc", cl::cat(compiler),
                         cl::desc("Print all passes in Markdown"));
 
@@ -117,15 +111,23 @@ bool isGiven(const cl::Option &option) {
   return option.getNumOccurrences() != 0;
 }
 
-/// LLVM's own messages: the first line, with the hint of the second.
+/// LLVM's own messages in one line, without the tool's path.
 std::string oneLine(llvm::StringRef message) {
   llvm::SmallVector<llvm::StringRef, 4> lines;
   message.split(lines, '\n', -1, /*KeepEmpty=*/false);
-  for (llvm::StringRef &line : lines)
-    line.consume_front("offload-opt: ");
-  std::string text = llvm::join(lines, " ");
-  if (!text.empty())
-    text.front() = llvm::toLower(text.front());
+  if (lines.empty())
+    return "the command line is wrong";
+  llvm::StringRef first = lines.front();
+  first.consume_front("offload-opt: ");
+  if (first.starts_with("Too many positional"))
+    return "give one model at a time";
+  std::string text = first.take_front(first.find(".  Try:")).str();
+  text.front() = llvm::toLower(text.front());
+  if (lines.size() < 2)
+    return text;
+  lines[1].consume_front("offload-opt: ");
+  if (lines[1].consume_front("Did you mean"))
+    text.append("; do you mean").append(lines[1]);
   return text;
 }
 
@@ -238,9 +240,21 @@ llvm::Error checkTogether(const CommandLine &line) {
   return llvm::Error::success();
 }
 
+/// LLVM's library brings a flag of this name itself, for its own counts, of
+/// which this program has none.
+cl::Option *takeStatsFlag() {
+  cl::Option *stats = cl::getRegisteredOptions().lookup("stats");
+  assert(stats && "LLVM registers it");
+  stats->addCategory(compiler);
+  stats->setHiddenFlag(cl::NotHidden);
+  stats->setDescription("Print what passes counted");
+  return stats;
+}
+
 } // namespace
 
 llvm::Expected<CommandLine> parseCommandLine(int argc, char **argv) {
+  const cl::Option *stats = takeStatsFlag();
   cl::HideUnrelatedOptions({&files, &planning, &reports, &compiler});
   cl::SetVersionPrinter([](llvm::raw_ostream &out) {
     out << "offload-opt " OFFLOAD_VERSION "\n";
@@ -265,7 +279,7 @@ llvm::Expected<CommandLine> parseCommandLine(int argc, char **argv) {
   line.printIrAfterChange = printIrAfterChange;
   line.verifyEach = verifyEach;
   line.timePasses = timePasses;
-  line.stats = stats;
+  line.stats = isGiven(*stats);
   for (auto *read : {readEmission, readPlanning, readWork, readReports})
     if (llvm::Error error = read(line))
       return error;

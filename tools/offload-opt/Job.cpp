@@ -283,8 +283,9 @@ llvm::Error Job::printPlan() {
 }
 
 llvm::Error Job::writeModel() {
-  const std::string path =
-      line.output.empty() && line.emitText ? "-" : line.output;
+  std::string path = line.output;
+  if (path.empty() && line.emitText)
+    path.push_back('-');
   if (path.empty()) {
     if (!line.printsToStdout() && !line.verifyOnly)
       remark("nothing is written: give -o FILE, or --emit=text to see the "
