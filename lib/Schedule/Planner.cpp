@@ -2,8 +2,8 @@
 //
 // In:  a step read twice (tables on the device, rows looked up on the host), a
 //      budget, a target.
-// Out: the schedule with the shortest simulated step among those tried that
-//      fit, or an error with the smallest budget that works.
+// Out: of the schedules tried that fit, one with the shortest simulated step,
+//      or an error with the smallest budget that works.
 // Not: spills, recompute, updates: inference only.
 // How: what fits whole streams nothing. Else, for each depth, the largest share
 //      of weights that fits is resident, found by bisection over shares; once
@@ -23,6 +23,8 @@ namespace {
 constexpr unsigned kDepths[] = {2, 3, 4, 6, 8};
 constexpr unsigned kSmallestDepth = 2;
 constexpr unsigned kShares = 64;
+constexpr int64_t kTimeTolerance = 100; // one part of so many
+constexpr unsigned kFillTries = 64;
 
 std::vector<unsigned> depthsToTry(unsigned depth) {
   if (depth)
@@ -57,6 +59,33 @@ std::optional<Schedule> fit(const StepModel &step, std::vector<bool> resident,
   return schedule;
 }
 
+/// Makes further weights resident where they fit, larger ones first. Of weights
+/// of one size the first is tried, and the next only if that fits.
+void fillUp(const StepModel &step, Schedule &schedule, int64_t arenaBytes) {
+  std::vector<size_t> streamed;
+  for (size_t i = 0; i < step.weights.size(); ++i)
+    if (!schedule.resident[i])
+      streamed.push_back(i);
+  llvm::stable_sort(streamed, [&](size_t a, size_t b) {
+    return step.weights[a].bytes() > step.weights[b].bytes();
+  });
+  int64_t failed = -1; // this size did not fit
+  unsigned tries = 0;
+  for (size_t i : streamed) {
+    if (step.weights[i].bytes() == failed)
+      continue;
+    if (++tries > kFillTries)
+      return;
+    std::vector<bool> resident = schedule.resident;
+    resident[i] = true;
+    if (std::optional<Schedule> more =
+            fit(step, std::move(resident), schedule.depth, arenaBytes))
+      schedule = std::move(*more);
+    else
+      failed = step.weights[i].bytes();
+  }
+}
+
 Plan finishPlan(const StepModel &step, Schedule schedule, bool lookupsOnHost,
                 const Target &target) {
   Plan plan;
@@ -68,10 +97,23 @@ Plan finishPlan(const StepModel &step, Schedule schedule, bool lookupsOnHost,
   return plan;
 }
 
-bool isBetter(const Plan &plan, const Plan &than) {
-  if (plan.simulation.stepNs != than.simulation.stepNs)
-    return plan.simulation.stepNs < than.simulation.stepNs;
-  return plan.schedule.peakBytes < than.schedule.peakBytes;
+/// Of the plans whose time is as good as the best one's, as far as a model of
+/// time can tell, the one that moves the fewest bytes; then the smallest peak.
+Plan takeBest(std::vector<Plan> plans, const PlanModel &model) {
+  assert(!plans.empty());
+  int64_t best = INT64_MAX;
+  for (const Plan &plan : plans)
+    best = std::min(best, plan.simulation.stepNs);
+  const Plan *taken = nullptr;
+  auto key = [&](const Plan &plan) {
+    return std::pair(h2dBytes(plan.step(model), plan.schedule),
+                     plan.schedule.peakBytes);
+  };
+  for (const Plan &plan : plans)
+    if (plan.simulation.stepNs <= best + best / kTimeTolerance &&
+        (!taken || key(plan) < key(*taken)))
+      taken = &plan;
+  return *taken;
 }
 
 llvm::Error refuse(const PlanModel &model, const PlanRequest &request) {
@@ -133,6 +175,8 @@ std::optional<Schedule> chooseResidents(const StepModel &step, unsigned depth,
       high = share;
     }
   }
+  if (best)
+    fillUp(step, *best, arenaBytes);
   return best;
 }
 
@@ -168,15 +212,12 @@ llvm::Expected<Plan> makePlan(const PlanModel &model,
           fit(onDevice, allResident(onDevice), firstDepth, arenaBytes))
     return finishPlan(onDevice, std::move(*whole), false, request.target);
 
-  std::optional<Plan> best;
+  std::vector<Plan> plans;
   auto consider = [&](const StepModel &step, std::optional<Schedule> schedule,
                       bool lookupsOnHost) {
-    if (!schedule)
-      return;
-    Plan plan =
-        finishPlan(step, std::move(*schedule), lookupsOnHost, request.target);
-    if (!best || isBetter(plan, *best))
-      best = std::move(plan);
+    if (schedule)
+      plans.push_back(finishPlan(step, std::move(*schedule), lookupsOnHost,
+                                 request.target));
   };
   const StepModel &onHost = model.lookupsOnHost;
   if (!onHost.lookups.empty())
@@ -185,12 +226,12 @@ llvm::Expected<Plan> makePlan(const PlanModel &model,
   for (unsigned depth : depthsToTry(request.depth))
     consider(onHost, chooseResidents(onHost, depth, arenaBytes), true);
   // Rows may take more room than the table that they come from.
-  if (!best && !onHost.lookups.empty())
+  if (plans.empty() && !onHost.lookups.empty())
     for (unsigned depth : depthsToTry(request.depth))
       consider(onDevice, chooseResidents(onDevice, depth, arenaBytes), false);
-  if (!best)
+  if (plans.empty())
     return refuse(model, request);
-  return std::move(*best);
+  return takeBest(std::move(plans), model);
 }
 
 } // namespace offload
