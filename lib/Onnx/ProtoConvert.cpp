@@ -124,6 +124,9 @@ llvm::Expected<TensorType> typeFromProto(const onnx::TypeProto &proto,
   llvm::SmallVector<int64_t, 4> known;
   for (const onnx::TensorShapeProto::Dimension &dim : tensor.shape().dim()) {
     Dim &made = type.dims.emplace_back();
+    // Some exporters write -1 for a size that they do not know.
+    if (dim.has_dim_value() && dim.dim_value() == Dim::kUnbound)
+      continue;
     if (dim.has_dim_value()) {
       made.bound = dim.dim_value();
       known.push_back(made.bound);

@@ -103,35 +103,42 @@ public:
 
   using Clock = std::array<uint32_t, kNumQueues>;
   const Clock &startOf(uint32_t op) const { return starts[op]; }
+  /// What has ended when an operation has.
+  Clock endOf(uint32_t op) const;
   /// Position of an operation in its queue over both steps, from 1.
   uint32_t positionOf(uint32_t op) const { return positions[op]; }
+  Queue queueOf(uint32_t op) const;
+  /// What has ended when the first step's run returns.
+  const Clock &returnOfFirstStep() const { return returned; }
 
 private:
   const Timeline &timeline;
   std::vector<Clock> starts;
   std::vector<uint32_t> positions;
+  Clock returned{};
 };
 
 enum class ViolationKind {
-  ReadAfterOverwrite,   // the earlier value is still read, or read again later
-  WriteWriteUnordered,  // two writes of meeting bytes with no order
-  ReadBeforeWrite,      // a value is read with no order after its maker
-  WaitsForLater,        // deadlock: waits for an operation issued after it
+  ReadAfterOverwrite,  // the earlier value is still read, or read again later
+  WriteWriteUnordered, // two writes of meeting bytes with no order
+  ReadBeforeWrite,     // a value is read with no order after its maker
+  WaitsForLater,       // deadlock: waits for an operation issued after it
 };
 
 /// One broken rule. `message` is one line without "error:"; `note` says what is
 /// missing ("nothing orders [send_gw3] before [fc2_dw]").
 struct Violation {
   ViolationKind kind;
-  std::string first;  // name of the operation that must come first
-  std::string second; // name of the one that must wait
+  std::string first;  // "[send_gw3]", the operation that must come first
+  std::string second; // the one that must wait; both empty for what is loaded
   ByteRange bytes;    // the bytes that meet
   std::string message;
   std::string note;
 };
 
-/// Every violation, in issue order of `second`; at most `limit` of them.
-/// Operations of the second step are named "[x] of the next step".
+/// Every violation, in issue order of `second`; at most `limit` of them. For
+/// two values that meet it names the last access of each queue that comes too
+/// late. Operations of the second step are named "[x] of the next step".
 std::vector<Violation> checkTimeline(const Timeline &timeline,
                                      unsigned limit = 16);
 
