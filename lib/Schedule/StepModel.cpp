@@ -31,6 +31,12 @@ bool isTableLookup(const Node &node) {
          table->data.sizeBytes() >= kHostTableBytes;
 }
 
+/// The operand that makes Dropout more than a second name, or nullptr.
+const Value *trainingMode(const Node &node) {
+  return node.domain.empty() && node.opType == "Dropout" ? node.operand(2)
+                                                         : nullptr;
+}
+
 class StepReader {
 public:
   StepReader(const Graph &graph, bool lookupsOnHost)
@@ -125,6 +131,12 @@ private:
     const int32_t at = positions.lookup(&node);
     if (llvm::Error error = checkBounded(node))
       return error;
+    const Value *training = trainingMode(node);
+    if (training && training->isConstant() &&
+        llvm::any_of(training->data.bytes(), [](uint8_t b) { return b; }))
+      return makeError("[" + node.name() +
+                       "] (Dropout) is in training mode, and plans are made "
+                       "for inference: set its training_mode to false");
     const bool view = isViewNode(graph, node);
     for (unsigned i = 0; i < node.operands().size(); ++i)
       if (const Value *operand = node.operand(i))
@@ -327,6 +339,9 @@ bool isViewNode(const Graph &graph, const Node &node) {
   if (!node.info || node.info->view == ViewRule::None || !node.result() ||
       node.queue() != Queue::Compute)
     return false;
+  if (const Value *training = trainingMode(node))
+    if (!training->isConstant())
+      return false;
   // A second result (a mask) has bytes that only the kernel can write.
   for (unsigned i = 1; i < node.results().size(); ++i)
     if (node.result(i))

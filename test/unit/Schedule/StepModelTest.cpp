@@ -227,6 +227,26 @@ TEST(StepModel, RefusesWhatHasNoBound) {
       << message;
 }
 
+TEST(StepModel, DropoutIsAViewInInferenceAndRefusedInTraining) {
+  auto dropout = [](uint8_t mode, bool isFed) {
+    auto test = std::make_unique<TestGraph>();
+    Value *x = test->input("x", floats({4}));
+    TensorType flag = tensorType(DataType::Bool, {});
+    Value *training = isFed ? test->input("training", flag)
+                            : test->graph.addInitializer(
+                                  "training", flag, TensorData::owned({mode}));
+    test->output(
+        test->node("drop", "Dropout", {x, nullptr, training}, floats({4})));
+    return test;
+  };
+  EXPECT_EQ(read(*dropout(0, false)).views.size(), 1u);
+  EXPECT_EQ(read(*dropout(0, true)).views.size(), 0u);
+  llvm::Expected<StepModel> step = readStep(dropout(1, false)->graph, false);
+  ASSERT_FALSE(bool(step));
+  EXPECT_NE(llvm::toString(step.takeError()).find("is in training mode"),
+            std::string::npos);
+}
+
 TEST(StepModel, RefusesState) {
   TestGraph test;
   Value *x = test.input("x", floats({4}));
