@@ -7,9 +7,9 @@
 //   "offload.insert.stage_w3": "op=Stage of=w3 before=wait_w2 after=w1_free"
 //   "offload.state.w3"      : "w3_next"
 // The text is `key=value` pairs with one space between them, in the order of
-// kPropertyKeys. A value that holds a space, '=', ',' or '%' is written with these
-// as %20, %3D, %2C and %25; a list of names is their escaped texts with commas
-// between (getList, setList). Standard library only.
+// kPropertyKeys. A value that holds a space, '=', ',' or '%' is written with
+// these as %20, %3D, %2C and %25; a list of names is their escaped texts with
+// commas between (getList, setList). Standard library only.
 
 #ifndef OFFLOAD_OFFFORMAT_PROPERTIES_H
 #define OFFLOAD_OFFFORMAT_PROPERTIES_H
@@ -52,9 +52,9 @@ inline constexpr std::array<std::string_view, 8> kModelKeys = {
 /// value:  residency, view, inplace, offset, bytes
 /// insert: op, of, makes, role, before, after
 inline constexpr std::array<std::string_view, 15> kPropertyKeys = {
-    "op",      "of",   "makes", "kind",    "queue",  "residency", "view",
-    "inplace", "role", "group", "scratch", "offset", "bytes",     "before",
-    "after"};
+    "op",        "of",     "makes",   "kind",   "queue",
+    "residency", "view",   "inplace", "role",   "group",
+    "scratch",   "offset", "bytes",   "before", "after"};
 
 /// The pairs of one property. Keys are those of kPropertyKeys.
 class Properties {
