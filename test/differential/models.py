@@ -131,7 +131,7 @@ def _half_image(shape):
 # name -> (maker, feeds, flags, tolerance)
 MODELS = {
     "ocr-detector": (_rapidocr("ch_PP-OCRv4_det_infer.onnx"), _image((1, 3, 96, 160)), ["--dim", "x:0=1", "--dim", "x:2=96", "--dim", "x:3=160"], 1e-4),
-    "ocr-recognizer": (_rapidocr("ch_PP-OCRv4_rec_infer.onnx"), _image((1, 3, 48, 160)), ["--dim", "x:0=1", "--dim", "x:3=160"], 1e-4),
+    "ocr-recognizer": (_rapidocr("ch_PP-OCRv4_rec_infer.onnx"), _image((1, 3, 48, 160)), ["--dim", "x:0=1", "--dim", "x:2=48", "--dim", "x:3=160"], 1e-4),
     "ocr-classifier": (_rapidocr("ch_ppocr_mobile_v2.0_cls_infer.onnx"), _image((1, 3, 48, 192)), ["--dim", "x:0=1", "--dim", "x:2=48", "--dim", "x:3=192"], 1e-4),
     "magika": (_shipped("magika", "models/standard_v3_3/model.onnx"), _file_bytes, ["--dim", "bytes:0=2"], 1e-4),
     "resnet18-opset18": (_resnet(18), _image((2, 3, 64, 64)), [], 1e-4),

@@ -1,0 +1,49 @@
+// A scheduled graph as plain data for the proof of order, and where its values
+// live.
+
+#ifndef OFFLOAD_ANALYSIS_GRAPHTIMELINE_H
+#define OFFLOAD_ANALYSIS_GRAPHTIMELINE_H
+
+#include "offload/IR/Graph.h"
+#include "offload/OffFormat/HappensBefore.h"
+
+namespace offload {
+
+/// Where a value's bytes lie (docs/format.md, "Where values live").
+enum class Home : uint8_t {
+  Host,   // inputs, constants, results of d2h and host nodes
+  Device, // in the arena
+  Launch, // known to the launching thread before the step
+  Token   // no bytes: order only
+};
+
+Home homeOf(const Graph &graph, const Value &value);
+
+/// Whether a constant or a state is copied to the device once, at load.
+bool isResident(const Value &value);
+
+/// The next value of a state's input, or nullptr where it is no state.
+Value *nextOfState(const Graph &graph, const Value &input);
+
+/// The input of the state whose next value this output is, or nullptr.
+Value *stateOfNext(const Graph &graph, const Value &output);
+
+/// The value whose bytes these are: itself, or through Waits and `view=` another.
+const Value *rootOf(const Graph &graph, const Value &value);
+
+/// How many of a copy's operands are copied; the next one is `after`.
+unsigned numCopied(const Node &copy);
+bool isCopy(const Node &node);
+
+/// Whether a node reads or writes bytes on a queue: no Wait, Release, Join,
+/// view or launch node.
+bool runsKernel(const Node &node);
+
+/// One operation for each node on a queue, in node order. The graph must keep
+/// the rules that checkScheduleRules checks (ranges that are numbers, states
+/// that pair values).
+Timeline makeGraphTimeline(const Graph &graph);
+
+} // namespace offload
+
+#endif // OFFLOAD_ANALYSIS_GRAPHTIMELINE_H
