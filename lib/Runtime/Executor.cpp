@@ -183,6 +183,10 @@ std::byte *Executor::addressOf(uint32_t value, Queue queue,
 void Executor::issueCopy(const ProgramNode &node, const StepRun &step,
                          StepCounts &counts) {
   bool isStage = node.is(Op::Offload_Stage);
+  auto issueSpan = [&](const auto &span) {
+    device.copy(node.queue, span.to, span.from, span.bytes);
+    ++counts.copies;
+  };
   struct Span {
     std::byte *to = nullptr;
     const std::byte *from = nullptr;
@@ -208,11 +212,11 @@ void Executor::issueCopy(const ProgramNode &node, const StepRun &step,
       span.bytes = gap + bytes;
       continue;
     }
-    if (span.to)
-      device.copy(node.queue, span.to, span.from, span.bytes);
+    if (i)
+      issueSpan(span);
     span = part;
   }
-  device.copy(node.queue, span.to, span.from, span.bytes);
+  issueSpan(span);
 }
 
 void Executor::issueKernel(uint32_t node,

@@ -35,6 +35,7 @@ struct StepRun {
 /// Of one run, counted while it was issued.
 struct StepCounts {
   int64_t h2dBytes = 0, d2hBytes = 0;
+  unsigned copies = 0; // that the device was given
   int64_t peakDeviceBytes = 0, scratchBytes = 0;
   std::vector<int64_t> liveBytes; // at each operation
 };

@@ -199,6 +199,11 @@ void Rules::checkInPlace(uint32_t number) const {
     if (taken == kNone)
       continue;
     int allowed = inPlaceOperand(node, i);
+    if (value.inPlaceOf != kNone &&
+        (allowed < 0 || node.operands[allowed] == kNone ||
+         valueOf(node.operands[allowed]).root != taken))
+      refuse(number, "cannot make '" + value.name + "' in place of '" +
+                         valueOf(taken).name + "'");
     for (unsigned k = 0; k < node.operands.size(); ++k)
       if (node.operands[k] != kNone &&
           valueOf(node.operands[k]).root == taken &&
@@ -206,12 +211,6 @@ void Rules::checkInPlace(uint32_t number) const {
         refuse(number, "writes '" + value.name + "' over '" +
                            valueOf(taken).name +
                            "', which it reads in a way that forbids it");
-    if (value.inPlaceOf == kNone)
-      continue;
-    if (allowed < 0 || node.operands[allowed] == kNone ||
-        valueOf(node.operands[allowed]).root != taken)
-      refuse(number, "cannot make '" + value.name + "' in place of '" +
-                         valueOf(taken).name + "'");
   }
 }
 
