@@ -19,10 +19,10 @@ namespace offload::rt {
 
 Executor::Executor(const Program &program, const LaunchList &list,
                    Storage &storage, const Shapes &shapes, Device &device,
-                   const SessionOptions &options)
+                   const SessionOptions &options, const std::atomic<bool> &stop)
     : program(program), list(list), storage(storage), shapes(shapes),
-      device(device), options(options), events(list.timeline.ops.size()),
-      places(findPlaceUses(program, list)) {
+      device(device), options(options), stop(stop),
+      events(list.timeline.ops.size()), places(findPlaceUses(program, list)) {
   auto need = [&](uint32_t op) {
     if (!events[op])
       events[op] = device.makeEvent();
@@ -50,17 +50,15 @@ unsigned Executor::numEvents() const {
                     [](const auto &event) { return event != nullptr; }));
 }
 
-StepCounts Executor::run(const std::shared_ptr<StepRun> &step,
-                         const std::atomic<bool> &stopFlag) {
-  stop = &stopFlag;
+StepCounts Executor::run(const std::shared_ptr<StepRun> &step) {
   StepCounts counts;
-  counts.peakDeviceBytes = residentEnd;
+  counts.peakDeviceBytes = alignUp(residentEnd);
   counts.liveBytes.reserve(list.nodes.size());
   liveBytes = residentBytes;
   try {
     device.beginStep();
     for (uint32_t op = 0; op < list.timeline.ops.size(); ++op) {
-      if (stopFlag)
+      if (stop)
         throw Interrupted("stopped");
       issue(op, step, counts);
     }
@@ -78,7 +76,7 @@ StepCounts Executor::run(const std::shared_ptr<StepRun> &step,
 /// Adds the node's name to whatever `body` throws.
 void Executor::guarded(uint32_t node, const std::function<void()> &body) const {
   try {
-    if (*stop)
+    if (stop)
       throw Interrupted("stopped");
     body();
   } catch (const Interrupted &) {
@@ -144,8 +142,9 @@ void Executor::count(uint32_t op, const StepRun &step, StepCounts &counts) {
   };
   for (uint32_t place : places[op].taken) {
     liveBytes += bytesOf(place);
-    counts.peakDeviceBytes = std::max(
-        counts.peakDeviceBytes, program.values[place].offset + bytesOf(place));
+    counts.peakDeviceBytes =
+        std::max(counts.peakDeviceBytes,
+                 alignUp(program.values[place].offset + bytesOf(place)));
   }
   counts.liveBytes.push_back(liveBytes);
   for (uint32_t place : places[op].left)
@@ -153,11 +152,13 @@ void Executor::count(uint32_t op, const StepRun &step, StepCounts &counts) {
   uint32_t node = list.nodes[op];
   const auto &profile = step.binding->profiles[node];
   if (!profile || program.nodes[node].queue != Queue::Compute ||
-      profile->scratchBytes == 0)
+      program.nodes[node].scratchBytes == 0)
     return;
+  // The kernel is given all of its scratch, and may use less of it.
   counts.scratchBytes = std::max(counts.scratchBytes, profile->scratchBytes);
   counts.peakDeviceBytes = std::max(
-      counts.peakDeviceBytes, program.scratchOffset + profile->scratchBytes);
+      counts.peakDeviceBytes,
+      alignUp(program.scratchOffset + program.nodes[node].scratchBytes));
 }
 
 std::byte *Executor::hostAddress(uint32_t value, const StepRun &step) const {

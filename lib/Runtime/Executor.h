@@ -43,16 +43,16 @@ struct StepCounts {
 class Executor {
 public:
   /// All arguments must outlive the executor, which drains the device when it
-  /// goes.
+  /// goes. `stop`: set by another thread or a signal to end a step with
+  /// Interrupted.
   Executor(const Program &program, const LaunchList &list, Storage &storage,
-           const Shapes &shapes, Device &device, const SessionOptions &options);
+           const Shapes &shapes, Device &device, const SessionOptions &options,
+           const std::atomic<bool> &stop);
   ~Executor();
 
   /// Issues one step and blocks until it may return. Throws what failed; the
-  /// device is drained and usable then. `stop`: set by another thread or a
-  /// signal to end the step with Interrupted.
-  StepCounts run(const std::shared_ptr<StepRun> &step,
-                 const std::atomic<bool> &stop);
+  /// device is drained and usable then.
+  StepCounts run(const std::shared_ptr<StepRun> &step);
 
   /// Events that are recorded in a step; only what something waits for.
   unsigned numEvents() const;
@@ -79,7 +79,7 @@ private:
   const Shapes &shapes;
   Device &device;
   const SessionOptions &options;
-  const std::atomic<bool> *stop = nullptr;    // of the run that is being issued
+  const std::atomic<bool> &stop;
   std::vector<std::unique_ptr<Event>> events; // by operation; null: not waited
   std::vector<PlaceUse> places;               // by operation
   int64_t residentBytes = 0, residentEnd = 0;

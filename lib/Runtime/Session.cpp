@@ -47,7 +47,7 @@ public:
     }
     storage.emplace(loaded, *bound, *device, options.poison);
     held.emplace(loaded, *storage, *device);
-    executor.emplace(loaded, list, *storage, shapes, *device, options);
+    executor.emplace(loaded, list, *storage, shapes, *device, options, stop);
     findLaunchReaders();
   }
 
@@ -225,7 +225,7 @@ void FileSession::runAtomically(const std::shared_ptr<StepRun> &step) {
   settle();
   std::map<std::string, Tensor> before = held->readAll();
   try {
-    counts = executor->run(step, stop);
+    counts = executor->run(step);
     settle();
   } catch (...) {
     held->writeAll(before);
@@ -245,7 +245,7 @@ TensorMap FileSession::run(const TensorMap &feeds) {
   if (options.atomicSteps)
     runAtomically(step);
   else
-    counts = executor->run(step, stop);
+    counts = executor->run(step);
   for (uint32_t input : loaded.inputs) {
     const ProgramValue &value = loaded.values[input];
     if (value.isState() && value.home == Home::Launch)
