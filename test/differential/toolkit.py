@@ -64,8 +64,9 @@ def plan(model, *flags, target="host"):
     return json.loads(out)
 
 
-def list_weights(model, *flags, target="host"):
-    out, _ = call("offload-opt", model, "--list-weights=json", "--target=" + target, *flags)
+def list_weights(model, *flags):
+    """Of a `.off`: what its plan says. Flags that plan make a new plan."""
+    out, _ = call("offload-opt", model, "--list-weights=json", *flags)
     return json.loads(out)
 
 
