@@ -41,6 +41,21 @@ def _image(shape):
     return feeds
 
 
+def _page(shape):
+    """Dark strokes in a line on a light page, so that a text detector sees some."""
+    def feeds(seed):
+        random = np.random.RandomState(seed)
+        image = np.full(shape, 1.5, np.float32)
+        height, width = shape[2:]
+        for left in range(width // 8, width - width // 8, 6):
+            top = height // 2 - 12 + random.randint(0, 4)
+            image[:, :, top:top + 22, left:left + 2] = -1.5
+            cross = top + random.randint(0, 20)
+            image[:, :, cross:cross + 3, left:left + 5] = -1.5
+        return {"x": image + random.uniform(-0.1, 0.1, shape).astype(np.float32)}
+    return feeds
+
+
 # ------------------------------------------------------------------ trained
 def _shipped(package, file):
     return lambda target: shutil.copyfile(_package_file(package, file), target)
@@ -130,7 +145,7 @@ def _half_image(shape):
 
 # name -> (maker, feeds, flags, tolerance)
 MODELS = {
-    "ocr-detector": (_rapidocr("ch_PP-OCRv4_det_infer.onnx"), _image((1, 3, 96, 160)), ["--dim", "x:0=1", "--dim", "x:2=96", "--dim", "x:3=160"], 1e-4),
+    "ocr-detector": (_rapidocr("ch_PP-OCRv4_det_infer.onnx"), _page((1, 3, 96, 160)), ["--dim", "x:0=1", "--dim", "x:2=96", "--dim", "x:3=160"], 1e-4),
     "ocr-recognizer": (_rapidocr("ch_PP-OCRv4_rec_infer.onnx"), _image((1, 3, 48, 160)), ["--dim", "x:0=1", "--dim", "x:2=48", "--dim", "x:3=160"], 1e-4),
     "ocr-classifier": (_rapidocr("ch_ppocr_mobile_v2.0_cls_infer.onnx"), _image((1, 3, 48, 192)), ["--dim", "x:0=1", "--dim", "x:2=48", "--dim", "x:3=192"], 1e-4),
     "magika": (_shipped("magika", "models/standard_v3_3/model.onnx"), _file_bytes, ["--dim", "bytes:0=2"], 1e-4),
