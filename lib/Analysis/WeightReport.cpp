@@ -60,7 +60,7 @@ std::string reasonFor(const WeightRow &row, bool allFits) {
       return "all weights fit on the device";
     if (row.weight.kind == WeightKind::Small)
       return "small: stays on the device";
-    return "fits beside what streams: a copy a run is spared";
+    return "fits the budget: a copy a run is spared";
   case WeightPlace::Streamed: {
     std::string reason = "does not fit beside the residents: copied " +
                          inTimes(row.copies) + " a run";

@@ -20,7 +20,7 @@ bool isHeading(llvm::StringRef line) {
 
 void printProse(llvm::StringRef prose, llvm::raw_ostream &out) {
   llvm::SmallVector<llvm::StringRef, 16> lines;
-  prose.split(lines, '\n');
+  prose.rtrim().split(lines, '\n');
   bool inList = false;
   for (llvm::StringRef line : lines) {
     if (isHeading(line)) {
