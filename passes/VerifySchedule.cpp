@@ -4,14 +4,12 @@
 // Out: the same graph, or an error with every broken rule (16 at most): a line
 //      for each, and where order is missing, a note that says which.
 // Not: edits; the numbers a node computes.
-// How: the rules node by node (Analysis/ScheduleRules); then happens-before over
-//      four queues on two steps glued together (OffFormat/HappensBefore).
+// How: the rules node by node (Analysis/ScheduleRules); then happens-before on
+//      two steps glued together, over four queues (OffFormat/HappensBefore).
 
 #include "offload/Analysis/GraphTimeline.h"
 #include "offload/Analysis/ScheduleRules.h"
 #include "offload/PassManager/Pass.h"
-
-#include "llvm/ADT/StringExtras.h"
 
 namespace {
 
@@ -43,13 +41,15 @@ struct VerifySchedule : Pass {
       lines.resize(kMostErrors);
     if (lines.empty())
       proveOrder(graph, lines);
-    if (lines.empty())
-      return llvm::Error::success();
-    return makeError(llvm::join(lines, "\nerror: "));
+    llvm::Error errors = llvm::Error::success();
+    for (const std::string &line : lines)
+      errors = llvm::joinErrors(std::move(errors), makeError(line));
+    return errors;
   }
 
 private:
-  /// The proof needs whole ranges and pairs, so it runs on what keeps the rules.
+  /// The proof needs whole ranges and pairs, so it runs on what keeps the
+  /// rules.
   void proveOrder(const Graph &graph, std::vector<std::string> &lines) {
     Timeline timeline = makeGraphTimeline(graph);
     for (const Violation &violation : checkTimeline(timeline, kMostErrors))

@@ -339,10 +339,9 @@ int64_t Rules::number(std::string_view key) const {
 void Rules::checkPeak() {
   int64_t end = alignUp(largestEnd(graph));
   int64_t peak = number(kPeakBytesKey), budget = number(kDeviceMemoryKey);
-  if (peak != end)
+  if (peak >= 0 && peak != end)
     report("ranges end at " + llvm::Twine(end) + " bytes, and " +
-           kPeakBytesKey + " is " +
-           (peak < 0 ? std::string("not given") : std::to_string(peak)));
+           kPeakBytesKey + " is " + llvm::Twine(peak));
   if (budget >= 0 && end + reservedBytes > budget)
     report("ranges end at " + llvm::Twine(end) + " bytes" +
            (reservedBytes ? " beside " + std::to_string(reservedBytes) +

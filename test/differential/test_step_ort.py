@@ -4,6 +4,7 @@ The step of Inputs/step.onnxtxt runs four times with its states carried over, a
 changing rate and one update left out. AdamW's body is compared bit for bit: its
 operations are rounded one by one, so there is one right answer. Copies of 2- and
 4-bit parts must load and change nothing."""
+import json
 import sys
 import tempfile
 import unittest
@@ -80,6 +81,62 @@ class Step(unittest.TestCase):
                     self.assertLess(toolkit.relative_error(outputs[after], want[name]), 1e-4, name)
             got = {name: outputs[after] for name, after in STATES.items()}
         self.assertEqual(len(set(losses)), len(STEPS))
+
+
+class StepOnHostDevice(unittest.TestCase):
+    """The same four steps by the runtime, in one session and one after another,
+    each queue delayed: ONNX Runtime's losses and states."""
+
+    def prepare(self, folder):
+        rng = np.random.default_rng(7)
+        self.off = folder / "step.off"
+        toolkit.call("offload-opt", INPUTS / "step.onnxtxt", "-o", self.off)
+        self.states = initial_states(rng)
+        self.feeds = [{"x": rng.standard_normal((2, 4, 1024)).astype(np.float32),
+                       "t": rng.standard_normal((8, 16)).astype(np.float32),
+                       "lr": np.array(lr, np.float32), "apply": np.array(apply)} for lr, apply in STEPS]
+        for number, feeds in enumerate(self.feeds):
+            np.savez(folder / ("in_%d.npz" % number), **feeds)
+        for name, value in self.states.items():
+            np.save(folder / (name + ".npy"), value)
+
+    def wanted(self):
+        """ONNX Runtime's loss of the last step and its states after it."""
+        session = toolkit.onnxruntime_session(self.off)
+        names = [output.name for output in session.get_outputs()]
+        states, token = self.states, np.array(True)
+        for feeds in self.feeds:
+            outputs = dict(zip(names, session.run(None, {**feeds, **states, "x_idle": token})))
+            states = {name: outputs[after] for name, after in STATES.items()}
+            token = outputs["x_free"]
+        return outputs["loss"], states
+
+    def run_steps(self, folder, *flags):
+        inputs = [flag for number in range(len(STEPS)) for flag in ("--inputs", folder / ("in_%d.npz" % number))]
+        states = [flag for name in STATES for flag in ("--state", "%s=%s" % (name, folder / (name + ".npy")))]
+        stats, _ = toolkit.call("offload-run", self.off, "--device=host", *inputs, *states, "--output", folder / "out.npz",
+                                "--output-state", folder / "states.npz", "--stats=json", *flags)
+        with np.load(folder / "out.npz") as out, np.load(folder / "states.npz") as after:
+            return out["loss"], {name: after[name] for name in STATES}, json.loads(stats)
+
+    def test_four_steps(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            self.prepare(folder)
+            right_loss, right = self.wanted()
+            loss, states, stats = self.run_steps(folder)
+            self.assertLess(toolkit.relative_error(loss, right_loss), 1e-4)
+            for name in STATES:
+                moved, wanted = states[name] - self.states[name], right[name] - self.states[name]
+                self.assertGreater(float(np.abs(wanted).max()), 0)
+                self.assertLess(toolkit.relative_error(moved, wanted), 2e-3, name)
+            for key in ("h2d_bytes", "d2h_bytes", "peak_device_bytes"):
+                self.assertEqual(stats["measured"][key], stats["predicted"][key], key)
+            for queue in ("compute", "h2d", "d2h", "host"):
+                with self.subTest(delayed=queue):
+                    slow_loss, slow, _ = self.run_steps(folder, "--poison", "--delay=%s:1:5" % queue)
+                    self.assertEqual(slow_loss.tobytes(), loss.tobytes())
+                    self.assertTrue(toolkit.same_bits(slow, states))
 
 
 ADAMW = """<ir_version: 10, opset_import: ["": 21, "offload": 1]>

@@ -80,9 +80,11 @@ void declare(CLI::App &app, Arguments &arguments, Flags &flags) {
                  "Value of an input; may be given several times")
       ->type_name("NAME=FILE.npy")
       ->allow_extra_args(false);
-  app.add_option("--inputs", arguments.inputsArchive,
-                 "Values of inputs by name")
-      ->type_name("FILE.npz");
+  app.add_option("--inputs", arguments.inputsArchives,
+                 "Values of inputs by name; given several times, one run after "
+                 "another in one session")
+      ->type_name("FILE.npz")
+      ->allow_extra_args(false);
   app.add_option("--random-inputs", arguments.randomSeed,
                  "Draw inputs that have no value by this seed: floats from the "
                  "normal distribution, integers 0 or 1, bools")
@@ -97,7 +99,7 @@ void declare(CLI::App &app, Arguments &arguments, Flags &flags) {
   app.add_option("--output-state", arguments.outputState,
                  "Write all states after the last run by name")
       ->type_name("FILE.npz");
-  app.add_option("--repeat", arguments.repeat, "How many times to run")
+  app.add_option("--repeat", arguments.repeat, "How many times to run all that")
       ->type_name("N");
   app.add_option("--device", arguments.session.device,
                  "Where to run: host, or cuda:N")

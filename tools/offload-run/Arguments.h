@@ -21,7 +21,8 @@ using NamedFile = std::pair<std::string, std::string>;
 struct Arguments {
   std::string file;
   std::vector<NamedFile> inputs;
-  std::string inputsArchive;
+  /// One run's feeds each; `inputs` are fed to all of them.
+  std::vector<std::string> inputsArchives;
   std::optional<uint64_t> randomSeed;
   std::vector<NamedFile> states;
   std::string output;

@@ -114,12 +114,9 @@ Tensor asType(Tensor tensor, const ValueInfo *info) {
 
 } // namespace
 
-rt::TensorMap readFeeds(const Arguments &arguments,
-                        const rt::Session &session) {
-  std::vector<ValueInfo> inputs = session.inputs();
-  rt::TensorMap feeds;
-  if (!arguments.inputsArchive.empty())
-    feeds = rt::readNpz(arguments.inputsArchive);
+static rt::TensorMap readFeeds(const Arguments &arguments,
+                               const std::vector<ValueInfo> &inputs,
+                               rt::TensorMap feeds) {
   for (const auto &[name, file] : arguments.inputs)
     feeds[name] = rt::readNpy(file);
   for (auto &[name, tensor] : feeds)
@@ -129,6 +126,17 @@ rt::TensorMap readFeeds(const Arguments &arguments,
       if (!input.optional && !feeds.count(input.name))
         feeds[input.name] = drawTensor(input, *arguments.randomSeed);
   return feeds;
+}
+
+std::vector<rt::TensorMap> readFeeds(const Arguments &arguments,
+                                     const rt::Session &session) {
+  std::vector<ValueInfo> inputs = session.inputs();
+  std::vector<rt::TensorMap> runs;
+  for (const std::string &archive : arguments.inputsArchives)
+    runs.push_back(readFeeds(arguments, inputs, rt::readNpz(archive)));
+  if (runs.empty())
+    runs.push_back(readFeeds(arguments, inputs, {}));
+  return runs;
 }
 
 void setStates(const Arguments &arguments, rt::Session &session) {

@@ -5,11 +5,14 @@
 
 #include "Arguments.h"
 
+#include <vector>
+
 namespace offload::run {
 
-/// Feeds from --inputs, --input (which wins) and --random-inputs. Names that
-/// the session does not know are its own to refuse.
-rt::TensorMap readFeeds(const Arguments &arguments, const rt::Session &session);
+/// The feeds of each run, at least one: from --inputs, --input (which wins) and
+/// --random-inputs. Names that the session does not know are its own to refuse.
+std::vector<rt::TensorMap> readFeeds(const Arguments &arguments,
+                                     const rt::Session &session);
 
 /// Sets every --state.
 void setStates(const Arguments &arguments, rt::Session &session);

@@ -41,7 +41,8 @@ Json figuresJson(const Figures &figures) {
 
 } // namespace
 
-std::string statisticsJson(const rt::Statistics &statistics) {
+std::string statisticsJson(const rt::Statistics &statistics,
+                           uint64_t changedOutputs) {
   Json json;
   json["predicted"] = figuresJson(statistics.predicted);
   json["measured"] = figuresJson(statistics.measured);
@@ -53,12 +54,14 @@ std::string statisticsJson(const rt::Statistics &statistics) {
         {"stall_ns", queue.stallNs}};
   }
   json["runs"] = statistics.runs;
+  json["changed_outputs"] = changedOutputs;
   json["waits"] = statistics.waits;
   json["dropped_waits"] = statistics.droppedWaits;
   return json.dump(2) + "\n";
 }
 
-std::string statisticsText(const rt::Statistics &statistics) {
+std::string statisticsText(const rt::Statistics &statistics,
+                           uint64_t changedOutputs) {
   std::ostringstream text;
   text << std::left << std::setw(20) << "" << std::right << std::setw(18)
        << "predicted" << std::setw(18) << "measured" << "\n";
@@ -75,8 +78,9 @@ std::string statisticsText(const rt::Statistics &statistics) {
          << std::right << std::setw(18) << queue.operations << std::setw(18)
          << queue.busyNs << std::setw(18) << queue.stallNs << "\n";
   }
-  text << "runs " << statistics.runs << ", waits " << statistics.waits
-       << ", dropped_waits " << statistics.droppedWaits << "\n";
+  text << "runs " << statistics.runs << ", changed_outputs " << changedOutputs
+       << ", waits " << statistics.waits << ", dropped_waits "
+       << statistics.droppedWaits << "\n";
   return text.str();
 }
 
