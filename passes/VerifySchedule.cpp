@@ -54,7 +54,7 @@ private:
     Timeline timeline = makeGraphTimeline(graph);
     for (const Violation &violation : checkTimeline(timeline, kMostErrors))
       lines.push_back(violation.message +
-                      (violation.note.empty() ? "" : "\nnote: ") +
+                      (violation.note.empty() ? "" : "; note: ") +
                       violation.note);
     count("operations", static_cast<int64_t>(timeline.ops.size()));
   }

@@ -35,7 +35,8 @@ int main(int argc, char **argv) {
   llvm::outs().clear_error();
   if (!error)
     return 0;
-  llvm::errs() << "offload-opt: error: " << llvm::toString(std::move(error))
-               << "\n";
+  llvm::handleAllErrors(std::move(error), [](const llvm::ErrorInfoBase &one) {
+    llvm::errs() << "offload-opt: error: " << one.message() << "\n";
+  });
   return 1;
 }
