@@ -202,7 +202,7 @@ TEST_F(StepOnHost, WithoutAtomicStepsEveryStateIsWhole) {
         session->statistics();
       },
       {"[update_w2] offload.SGD on host", "on purpose"});
-  isArmed = false;
+  isArmed = false; // the error has drained the queues
   StepReference after = reference;
   after.step(StepReference::feeds(100, 1e-4f, true));
   for (const auto &[name, tensor] : before) {
