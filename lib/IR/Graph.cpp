@@ -18,15 +18,15 @@
 namespace offload {
 
 llvm::Error makeError(const llvm::Twine &message) {
-  std::string text = message.str();
   // Messages of libraries come in several lines; an error is one line.
   std::string line;
-  for (char c : text) {
-    bool space = c == '\n' || c == '\r' || c == '\t';
-    if (!space)
+  bool breaks = false; // what was read last was the end of a line
+  for (char c : message.str()) {
+    breaks = c == '\n' || c == '\r' || c == '\t' || (breaks && c == ' ');
+    if (breaks)
+      c = ' ';
+    if (!breaks || (!line.empty() && line.back() != ' '))
       line += c;
-    else if (!line.empty() && line.back() != ' ')
-      line += ' ';
   }
   while (!line.empty() && line.back() == ' ')
     line.pop_back();

@@ -148,21 +148,20 @@ bool canFold(const Node &node, FactTable &facts) {
   for (const Value *result : node.results()) {
     if (!result)
       continue;
+    // A second name for a weight must stay one: a copy would be counted, staged
+    // and trained apart.
+    bool isShape = result->type.elem == DataType::Int64 ||
+                   result->type.elem == DataType::Int32 ||
+                   result->type.elem == DataType::Bool;
+    if (!isShape && node.info->view != ViewRule::None)
+      return false;
     const HostValue *contents = facts.contents(result, Dims::ByName);
     if (!contents || !hasStaticShape(*result) ||
         (contents->isReal() && contents->numElements() > kMostFoldedFloats))
       return false;
     any = true;
   }
-  // A second name for a weight must stay one: a copy would be counted, staged
-  // and trained apart.
-  const Value *operand = node.operand(0);
-  bool isWeightView = node.info->view != ViewRule::None && operand &&
-                      operand->isConstant() &&
-                      operand->type.elem != DataType::Int64 &&
-                      operand->type.elem != DataType::Int32 &&
-                      operand->type.elem != DataType::Bool;
-  return any && !isWeightView;
+  return any;
 }
 
 /// Erases values, and the shape arithmetic that made them, while unused.
