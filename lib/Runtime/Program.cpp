@@ -409,7 +409,8 @@ void ProgramBuilder::readModelProperties() {
     program.scratchOffset = range.getInt("offset").value_or(-1);
     program.scratchBytes = range.getInt("bytes").value_or(-1);
     if (program.scratchOffset < 0 || program.scratchBytes < 0 ||
-        program.scratchOffset % kAlignBytes)
+        program.scratchOffset % kAlignBytes ||
+        program.scratchOffset > INT64_MAX - program.scratchBytes)
       throw Error("property 'offload.scratch' is '" + scratch->second + "'");
     program.peakBytes = program.scratchOffset + program.scratchBytes;
   }

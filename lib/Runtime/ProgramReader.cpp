@@ -12,6 +12,7 @@
 
 #include <charconv>
 #include <climits>
+#include <cstdint>
 #include <cstring>
 
 namespace offload::rt {
@@ -33,8 +34,14 @@ RawType typeOf(const onnx::ValueInfoProto &info) {
   if (!tensor.has_shape())
     throw Error("value '" + type.name + "' has no rank");
   type.type = static_cast<DataType>(tensor.elem_type());
-  for (const auto &dim : tensor.shape().dim())
+  int64_t count = 1;
+  for (const auto &dim : tensor.shape().dim()) {
     type.dims.push_back(dimensionOf(dim));
+    int64_t size = dim.has_dim_value() ? dim.dim_value() : 1;
+    if (size < 0 || __builtin_mul_overflow(count, size, &count) ||
+        count > INT64_MAX / 64)
+      throw Error("value '" + type.name + "' has a shape that no memory holds");
+  }
   return type;
 }
 
@@ -42,7 +49,8 @@ int64_t countElements(const onnx::TensorProto &proto,
                       const std::string &where) {
   int64_t count = 1;
   for (int64_t size : proto.dims())
-    if (size < 0 || __builtin_mul_overflow(count, size, &count))
+    if (size < 0 || __builtin_mul_overflow(count, size, &count) ||
+        count > INT64_MAX / 64)
       throw Error(where + " has a shape that no memory holds");
   return count;
 }

@@ -50,6 +50,9 @@ Dims reshaped(const ProgramNode &node, const Dims &from,
   }
   if (free)
     *free = rest ? countOf(from) / rest : 0;
+  for (int64_t size : dims)
+    if (size < 0)
+      throw Error("makes an axis of size " + std::to_string(size));
   return dims;
 }
 

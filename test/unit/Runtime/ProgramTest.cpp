@@ -104,6 +104,21 @@ TEST_F(ProgramFile, RefusesWhatItDoesNotKnow) {
   refused("offset=512 bytes=16", "offset=512 size=16", {"w_fly"});
 }
 
+TEST_F(ProgramFile, ShapesThatNoMemoryHoldsAreRefused) {
+  refused("(float[2,2] x, bool x_idle)",
+          "(float[4294967296,4294967296] x, bool x_idle)",
+          {"'x'", "no memory holds"});
+  onnx::ModelProto model = parseText(kSmall);
+  auto *shape = model.mutable_graph()
+                    ->mutable_input(0)
+                    ->mutable_type()
+                    ->mutable_tensor_type();
+  shape->mutable_shape()->mutable_dim(0)->set_dim_value(-2);
+  writeModel(model, folder / "m.off");
+  expectError([&] { Program::read(folder / "m.off", ""); },
+              {"'x'", "no memory holds"});
+}
+
 TEST_F(ProgramFile, NamesAreMadeOnceAndBeforeTheyAreRead) {
   refused("MatMul (x_dev, w_dev)", "MatMul (x_dev, w_later)",
           {"[mul] reads 'w_later', which no node before it makes"});

@@ -227,6 +227,54 @@ TEST_F(SmallSession, AnUnprovedOrderIsRefused) {
   load(text, options);
 }
 
+// A quantized weight crosses packed, all parts in one copy, and expands on the
+// device.
+constexpr const char *kQuantized = R"(
+<ir_version: 10, opset_import: ["": 21, "offload": 1],
+ metadata_props: [
+  "offload.form": "Scheduled",
+  "offload.state.idle": "done",
+  "offload.value.q_fly": "offset=0 bytes=3",
+  "offload.value.s_fly": "offset=512 bytes=4",
+  "offload.value.w": "offset=2048 bytes=20",
+  "offload.value.x_fly": "offset=1536 bytes=20",
+  "offload.value.y_dev": "offset=2560 bytes=20",
+  "offload.value.z_fly": "offset=1024 bytes=1"]>
+g (float[5] x, bool idle) => (float[5] y, bool done) <float s = {0.5}>
+{
+  [stage_x] x_fly = offload.Stage (x, idle)
+  [stage_q] q_fly, s_fly, z_fly = offload.Stage:three (q, s, z, "")
+  [wait_q] q_dev = offload.Wait (q_fly, "")
+  [wait_s] s_dev = offload.Wait (s_fly, "")
+  [wait_z] z_dev = offload.Wait (z_fly, "")
+  [expand] w = DequantizeLinear (q_dev, s_dev, z_dev)
+  [wait_x] x_dev = offload.Wait (x_fly, "")
+  [mul] y_dev = Mul (x_dev, w)
+  [release] done = offload.Release (y_dev)
+  [fetch] y = offload.Fetch (y_dev, "")
+}
+)";
+
+TEST_F(SmallSession, FourBitWeightsCrossPackedInOneCopy) {
+  onnx::ModelProto model = parseText(
+      replaced(kQuantized, "<float s = {0.5}>",
+               "<float s = {0.5}, int8[5] q = {0, 0, 0, 0, 0}, int8 z = {0}>"));
+  for (auto &tensor : *model.mutable_graph()->mutable_initializer()) {
+    if (tensor.name() == "s")
+      continue;
+    tensor.set_data_type(onnx::TensorProto::INT4);
+    tensor.clear_int32_data();
+    // -8 7 1 -1 2, two a byte with the first in the low half; then 1.
+    tensor.set_raw_data(tensor.name() == "q" ? "\x78\xf1\x02" : "\x01");
+  }
+  writeModel(model, folder / "m.off");
+  auto session = Session::load(folder / "m.off", {});
+  Values y = valuesOf(session->run({{"x", floats({5}, {1, 1, 1, 1, 2})}})["y"]);
+  EXPECT_EQ(y, (Values{-4.5, 3, 0, -1, 1}));
+  EXPECT_EQ(dynamic_cast<SessionParts &>(*session).lastCounts().copies, 3u);
+  EXPECT_EQ(session->statistics().measured.h2dBytes, 20 + 3 + 4 + 1);
+}
+
 // A feed decides a shape: it is known only when the step runs.
 constexpr const char *kFedShape = R"(
 <ir_version: 10, opset_import: ["": 21, "offload": 1],
