@@ -37,7 +37,7 @@ std::vector<bool> residentsAt(const StepModel &step, unsigned share) {
   std::vector<bool> resident = fewestResident(step);
   double wanted = 0, taken = 0;
   for (size_t i = 0; i < step.weights.size(); ++i) {
-    if (resident[i])
+    if (resident[i] || step.weights[i].staysOnHost)
       continue;
     const double bytes = static_cast<double>(step.weights[i].bytes());
     wanted += bytes * share / kShares;
@@ -64,7 +64,7 @@ std::optional<Schedule> fit(const StepModel &step, std::vector<bool> resident,
 void fillUp(const StepModel &step, Schedule &schedule, int64_t arenaBytes) {
   std::vector<size_t> streamed;
   for (size_t i = 0; i < step.weights.size(); ++i)
-    if (!schedule.resident[i])
+    if (!schedule.resident[i] && !step.weights[i].staysOnHost)
       streamed.push_back(i);
   llvm::stable_sort(streamed, [&](size_t a, size_t b) {
     return step.weights[a].bytes() > step.weights[b].bytes();
@@ -149,7 +149,10 @@ llvm::Expected<PlanModel> readPlanModel(const Graph &graph) {
 }
 
 std::vector<bool> allResident(const StepModel &step) {
-  return std::vector<bool>(step.weights.size(), true);
+  std::vector<bool> resident;
+  for (const StepModel::Weight &weight : step.weights)
+    resident.push_back(!weight.staysOnHost);
+  return resident;
 }
 
 std::vector<bool> fewestResident(const StepModel &step) {

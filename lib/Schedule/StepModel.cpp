@@ -303,6 +303,9 @@ private:
 
   void numberLookups() {
     for (StepModel::Lookup &lookup : step.lookups) {
+      for (StepModel::Weight &weight : step.weights)
+        for (const StepModel::Part &part : weight.parts)
+          weight.staysOnHost |= part.name == lookup.table;
       llvm::StringRef rows = graph.findNode(lookup.node)->result()->name();
       for (unsigned i = 0; i < step.staged.size(); ++i)
         if (step.staged[i].name == rows)

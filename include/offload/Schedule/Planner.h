@@ -48,7 +48,7 @@ struct SmallestBudget {
 /// readStep.
 llvm::Expected<PlanModel> readPlanModel(const Graph &graph);
 
-/// Weights with every one resident, or only those that must be.
+/// Weights with every one resident that may be, or only those that must be.
 std::vector<bool> allResident(const StepModel &step);
 std::vector<bool> fewestResident(const StepModel &step);
 

@@ -55,6 +55,9 @@ struct StepModel {
     std::vector<Read> reads; // ascending by `first`
     std::string kind;        // "linear", ...: as the reading node's property
     bool staysResident = false;
+    /// The host looks rows up in it: then its home is there, and other readers
+    /// get copies.
+    bool staysOnHost = false;
     /// Each part at the next multiple of kAlignBytes.
     int64_t bytes() const;
     const std::string &name() const { return parts.front().name; }
