@@ -71,9 +71,9 @@ llvm::Error Job::run() {
   if (llvm::Error error = runPasses(*pipeline))
     return error;
   if (line.listWeights != Report::None && graph->form != Form::Scheduled)
-    return makeError("--list-weights needs a schedule, but the passes leave a "
-                     "graph of form " +
-                     formName(graph->form));
+    return makeError(
+        "--list-weights needs a schedule, but the graph has form " +
+        formName(graph->form));
   if (llvm::Error error = writeModel())
     return error;
   if (llvm::Error error = printWeightList())
