@@ -422,8 +422,8 @@ bool Checker::checkAccess(const Version &earlier, const Access &access,
   } else if (order.endsBefore(access.op, writer.op)) {
     return true;
   }
-  // What lies in the second step alone was said of the first.
-  if (!earlier.inFirstStep)
+  // What happens in the second step alone was said of the first.
+  if (access.op >= count && writer.op >= count)
     return false;
   ByteRange bytes = meeting(earlier, later);
   bool readsAgain = access.op > writer.op;
