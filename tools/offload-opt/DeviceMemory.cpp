@@ -21,6 +21,7 @@ namespace {
 // The part of both libraries' stable interfaces that is used here.
 using CudaResult = int;
 using CudaDevice = int;
+constexpr CudaResult kCudaNoDevice = 100;
 using NvmlResult = int;
 using NvmlDevice = void *;
 struct NvmlMemory {
@@ -57,12 +58,15 @@ llvm::Error askCuda(std::string &address, std::string &name) {
   if (!init || !getDevice || !getName || !getAddress)
     return makeError("libcuda.so.1 is no NVIDIA driver");
   CudaDevice device = 0;
-  if (CudaResult result = init(0))
+  const CudaResult result = init(0);
+  if (result == kCudaNoDevice)
+    return makeError("there is no CUDA device that this process may use");
+  if (result)
     return makeError("the NVIDIA driver does not start (cuInit gives " +
                      llvm::Twine(result) + ")");
   char text[256] = {};
   if (getDevice(&device, 0) || getAddress(text, sizeof text, device))
-    return makeError("this machine has no CUDA device");
+    return makeError("the NVIDIA driver does not name the CUDA device");
   address = text;
   if (getName(text, sizeof text, device) == 0)
     name = text;
