@@ -2,10 +2,14 @@
 
 #include "OffText.h"
 
+#include "../../../lib/Runtime/LaunchList.h"
+
 #include "offload/Runtime/Program.h"
 #include "offload/Runtime/Session.h"
 
 #include <gtest/gtest.h>
+
+#include <random>
 
 namespace offload::rt {
 namespace {
@@ -102,6 +106,26 @@ TEST_F(ProgramFile, RefusesWhatItDoesNotKnow) {
   refused("\"offload.peak_bytes\": \"1040\"",
           "\"offload.node.m\": \"queue=host\"", {"of no node"});
   refused("offset=512 bytes=16", "offset=512 size=16", {"w_fly"});
+}
+
+TEST_F(ProgramFile, DamagedBytesAreReadOrRefused) {
+  std::string whole;
+  parseText(kSmall).SerializeToString(&whole);
+  std::mt19937 random(23);
+  int refusals = 0;
+  for (int i = 0; i < 600; ++i) {
+    std::string damaged = whole;
+    for (unsigned k = 0; k <= random() % 3; ++k)
+      damaged[random() % damaged.size()] = static_cast<char>(random());
+    std::ofstream(folder / "m.off", std::ios::binary) << damaged;
+    try {
+      Program program = Program::read(folder / "m.off", "");
+      checkTimeline(makeLaunchList(program).timeline);
+    } catch (const Error &) {
+      ++refusals;
+    }
+  }
+  EXPECT_GT(refusals, 300);
 }
 
 TEST_F(ProgramFile, ShapesThatNoMemoryHoldsAreRefused) {
