@@ -5,13 +5,15 @@
 //      for.
 // Not: the proof (OffFormat/HappensBefore), the rules (ScheduleRules).
 // How: a node waits for the makers of its operands on other queues. A Join
-//      stands for both of its operands, and a state's input for the maker of its
-//      next value in the step before. Accesses through views and Waits count for
-//      the value that owns the bytes.
+//      stands for both of its operands, and a state's input for the maker of
+//      its next value in the step before. Accesses through views and Waits
+//      count for the value that owns the bytes.
 
 #include "offload/Analysis/GraphTimeline.h"
 
 #include "llvm/ADT/STLExtras.h"
+
+#include <array>
 
 namespace offload {
 
@@ -28,9 +30,11 @@ static bool makesToken(const Node &node) {
   return node.isOffload("Release") || node.isOffload("Join");
 }
 
+/// On compute alone: elsewhere a view is refused, and no name is followed.
 static bool isView(const Node &node) {
   const Value *result = node.result();
-  return result && result->properties.has("view");
+  return result && node.queue() == Queue::Compute &&
+         result->properties.has("view");
 }
 
 bool runsKernel(const Node &node) {
@@ -56,39 +60,79 @@ Value *stateOfNext(const Graph &graph, const Value &output) {
   return nullptr;
 }
 
-Home homeOf(const Graph &graph, const Value &value) {
-  if (const Node *maker = value.definingNode()) {
+bool isFeed(const Graph &graph, const Value &value) {
+  return value.isGraphInput() && !nextOfState(graph, value);
+}
+
+/// A state's home is told by the node that makes its next value, without
+/// following names: two states may each be the other's next value.
+static Home homeOfLoaded(const Graph &graph, const Value &value) {
+  const Value *next = nextOfState(graph, value);
+  if (const Node *maker = next ? next->definingNode() : nullptr) {
     if (makesToken(*maker))
       return Home::Token;
-    switch (maker->queue()) {
-    case Queue::Launch:
+    if (maker->queue() == Queue::Launch)
       return Home::Launch;
-    case Queue::D2H:
-    case Queue::Host:
-      return Home::Host;
-    default:
-      return Home::Device;
-    }
   }
-  const Value *next = nextOfState(graph, value);
-  if (next && next->definingNode() && makesToken(*next->definingNode()))
-    return Home::Token;
   return isResident(value) ? Home::Device : Home::Host;
 }
 
-const Value *rootOf(const Graph &graph, const Value &value) {
-  const Value *root = &value;
-  while (const Node *maker = root->definingNode()) {
-    const Value *source = nullptr;
-    if (maker->isOffload("Wait"))
-      source = maker->operand(0);
-    else if (root->properties.has("view"))
-      source = graph.findValue(root->properties.get("view"));
-    if (!source)
-      break;
-    root = source;
+Home homeOf(const Graph &graph, const Value &value) {
+  const Value &root = *rootOf(value);
+  const Node *maker = root.definingNode();
+  if (!maker)
+    return homeOfLoaded(graph, root);
+  if (makesToken(*maker))
+    return Home::Token;
+  switch (maker->queue()) {
+  case Queue::Launch:
+    return Home::Launch;
+  case Queue::D2H:
+  case Queue::Host:
+    return Home::Host;
+  default:
+    return Home::Device;
   }
+}
+
+const Value *sourceOf(const Value &value) {
+  const Node *maker = value.definingNode();
+  if (!maker || value.resultIndex() != 0)
+    return nullptr;
+  return maker->isOffload("Wait") || isView(*maker) ? maker->operand(0)
+                                                    : nullptr;
+}
+
+const Value *rootOf(const Value &value) {
+  const Value *root = &value;
+  while (const Value *source = sourceOf(*root))
+    root = source;
   return root;
+}
+
+bool isStrided(const Value &value) {
+  for (const Value *at = &value; sourceOf(*at); at = sourceOf(*at))
+    if (at->definingNode()->info->view == ViewRule::Strided)
+      return true;
+  return false;
+}
+
+int inPlaceOperand(const Node &node, unsigned index) {
+  constexpr std::array<int, 3> adam = {0, 2, 3}; // w, m, v
+  if (node.isOffload("AdamW") && index < adam.size())
+    return adam[index];
+  return index == 0 ? node.info->inPlaceOperand : -1;
+}
+
+const Value *takenOver(const Graph &graph, const Value &value) {
+  const Value *named = graph.findValue(value.properties.get("inplace"));
+  const Node *maker = value.definingNode();
+  if (!named || !maker)
+    return nullptr;
+  int index = inPlaceOperand(*maker, value.resultIndex());
+  const Value *operand = index < 0 ? nullptr : maker->operand(index);
+  return operand && rootOf(*operand) == rootOf(*named) ? rootOf(*operand)
+                                                       : nullptr;
 }
 
 namespace {
@@ -109,8 +153,8 @@ public:
       for (const Value *result : node.results())
         if (result)
           addValue(result);
-    for (auto &[value, number] : numbers)
-      linkValue(*value, timeline.values[number]);
+    for (uint32_t number = 0; number < values.size(); ++number)
+      linkValue(*values[number], timeline.values[number]);
     for (const Node &node : graph.nodeList())
       if (node.queue() != Queue::Launch && node.queue() != Queue::None) {
         ops[&node] = static_cast<uint32_t>(ops.size());
@@ -125,6 +169,7 @@ private:
   static constexpr uint32_t kNone = TimelineValue::kNone;
 
   void addValue(const Value *value) {
+    values.push_back(value);
     numbers.insert({value, static_cast<uint32_t>(timeline.values.size())});
     timeline.values.push_back({value->name().str(), {}, kNone, kNone, false});
   }
@@ -137,49 +182,47 @@ private:
   bool isResult(const Value &value) const {
     return graph.isOutput(&value) && !stateOf(value);
   }
-  bool isFeed(const Value &value) const {
-    return value.isGraphInput() && !nextOfState(graph, value);
-  }
   uint32_t numberOf(const Value *value) const {
     return numbers.find(value)->second;
   }
 
   void linkValue(const Value &value, TimelineValue &entry) {
     Home home = homeOf(graph, value);
-    if (rootOf(graph, value) != &value || home == Home::Token)
+    if (rootOf(value) != &value || home == Home::Token)
       return;
-    if (const Value *taken =
-            graph.findValue(value.properties.get("inplace")))
-      entry.inPlaceOf = numberOf(rootOf(graph, *taken));
-    if (home == Home::Device) {
-      int64_t offset = value.properties.getInt("offset").value_or(0);
-      entry.range = {ByteRange::kArena, offset,
-                     offset + value.properties.getInt("bytes").value_or(0)};
-      if (entry.inPlaceOf != kNone) {
-        // The bytes are those of the first value in the chain.
-        const Value *owner = &value;
-        while (const Value *before =
-                   graph.findValue(owner->properties.get("inplace")))
-          owner = rootOf(graph, *before);
-        offset = owner->properties.getInt("offset").value_or(0);
-        entry.range = {ByteRange::kArena, offset,
-                       offset + owner->properties.getInt("bytes").value_or(0)};
-      }
-    } else if (home == Home::Host && !isFeed(value) && !isResult(value)) {
-      // Sizes do not matter: a buffer of its own is met whole or not at all.
-      const Value *input = stateOf(value);
-      entry.range = {numberOf(input ? input : &value) + 1, 0, 1};
-      if (input)
-        entry.inPlaceOf = numberOf(input);
-    }
+    if (home == Home::Device)
+      placeInArena(value, entry);
+    else if (home == Home::Host && !isFeed(graph, value) && !isResult(value))
+      placeOnHost(value, entry);
     const Value *next = nextOfState(graph, value);
-    if (next)
-      entry.carriedFrom = numberOf(rootOf(graph, *next));
+    if (next && home != Home::Launch)
+      entry.carriedFrom = numberOf(rootOf(*next));
     else if (value.isConstant())
       entry.carriedFrom = numberOf(&value);
     // The launching thread writes launch values between two runs as a caller
     // writes feeds.
-    entry.feed = isFeed(value) || home == Home::Launch;
+    entry.feed = isFeed(graph, value) || home == Home::Launch;
+  }
+
+  /// What is made in place has the bytes of the first value in the chain.
+  void placeInArena(const Value &value, TimelineValue &entry) {
+    const Value *owner = &value;
+    if (const Value *taken = takenOver(graph, value))
+      entry.inPlaceOf = numberOf(taken);
+    while (const Value *taken = takenOver(graph, *owner))
+      owner = taken;
+    int64_t offset = owner->properties.getInt("offset").value_or(0);
+    entry.range = {ByteRange::kArena, offset,
+                   offset + owner->properties.getInt("bytes").value_or(0)};
+  }
+
+  /// A buffer of its own; a state and its next value have one together.
+  void placeOnHost(const Value &value, TimelineValue &entry) {
+    const Value *input = stateOf(value);
+    entry.range = {numberOf(input ? input : &value) + 1, 0,
+                   value.type.isBounded() ? value.type.bytesAtBound() : 1};
+    if (input)
+      entry.inPlaceOf = numberOf(input);
   }
 
   void addOp(const Node &node) {
@@ -205,7 +248,7 @@ private:
       const Value *operand = node.operand(i);
       if (!operand || (!isCopy(node) && node.info->isLaunchOperand(i)))
         continue;
-      const Value *root = rootOf(graph, *operand);
+      const Value *root = rootOf(*operand);
       if (!llvm::is_contained(op.reads, numberOf(root)))
         op.reads.push_back(numberOf(root));
       op.landsOutput |= isResult(*root);
@@ -258,8 +301,8 @@ private:
   const Graph &graph;
   Timeline timeline;
   llvm::StringMap<std::string> inputOfNext;
-  llvm::DenseMap<const Value *, uint32_t> numbers; // looked up, walked only to
-                                                   // fill entries one by one
+  std::vector<const Value *> values; // by number
+  llvm::DenseMap<const Value *, uint32_t> numbers;
   llvm::DenseMap<const Node *, uint32_t> ops;
   std::vector<const Node *> order;
 };

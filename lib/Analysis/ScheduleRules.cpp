@@ -17,24 +17,35 @@
 namespace offload {
 namespace {
 
+/// Sums of an offset and a size must not wrap around.
+bool isRange(const Properties &range) {
+  int64_t offset = range.getInt("offset").value_or(-1);
+  int64_t bytes = range.getInt("bytes").value_or(-1);
+  constexpr int64_t most = INT64_MAX / 2;
+  return offset >= 0 && bytes >= 0 && offset <= most && bytes <= most - offset;
+}
+
 class Rules {
 public:
   Rules(const Graph &graph, int64_t reservedBytes)
       : graph(graph), reservedBytes(reservedBytes) {}
 
   std::vector<std::string> run() {
+    for (const auto &[name, properties] : graph.inserts)
+      report("[" + name + "] is still to be inserted: run insert-staging");
     for (const Node &node : graph.nodeList())
       checkNode(node);
     for (const Value *input : graph.inputs()) {
-      checkRange(*input);
+      checkLoaded(*input);
       if (const Value *next = nextOfState(graph, *input))
         checkState(*input, *next);
     }
     for (const Value *constant : graph.initializers())
-      checkRange(*constant);
+      checkLoaded(*constant);
     for (const Value *output : graph.outputs())
       if (!stateOfNext(graph, *output))
         checkOutput(*output);
+    checkScratchRange();
     checkPeak();
     return std::move(broken);
   }
@@ -50,16 +61,22 @@ private:
   void checkCopy(const Node &node);
   void checkOperand(const Node &node, unsigned index);
   void checkLaunchOperand(const Node &node, const Value &operand);
+  void checkStrides(const Node &node, const Value &operand);
   void checkView(const Node &node);
   void checkInPlace(const Node &node);
+  void checkTaken(const Node &node, const Value &result, int allowed);
   void checkScratch(const Node &node);
+  void checkScratchRange();
+  void checkLoaded(const Value &value);
   void checkRange(const Value &value);
+  void checkBytes(const Value &value, const std::string &maker);
   void checkState(const Value &input, const Value &next);
   void checkOutput(const Value &output);
   void checkPeak();
   bool isKnownBefore(const Value &value) const;
   bool ownsBytes(const Value &value) const;
-  int64_t number(std::string_view key) const;
+  std::string describe(const Value &value) const;
+  int64_t number(std::string_view key);
   std::optional<Properties> scratchRange() const;
 
   const Graph &graph;
@@ -69,9 +86,9 @@ private:
 
 /// A value that the launching thread knows before the step starts.
 bool Rules::isKnownBefore(const Value &value) const {
-  if (value.definingNode())
-    return homeOf(graph, value) == Home::Launch;
-  return !nextOfState(graph, value);
+  if (homeOf(graph, value) == Home::Launch)
+    return true;
+  return !value.definingNode() && !nextOfState(graph, value);
 }
 
 void Rules::checkNode(const Node &node) {
@@ -91,12 +108,16 @@ void Rules::checkNode(const Node &node) {
 
 void Rules::checkQueue(const Node &node) {
   Queue queue = node.queue(), own = node.info->queue;
+  if (node.properties.has("queue") && !parseQueue(node.properties.get("queue")))
+    refuse(node, "is on queue " +
+                     llvm::StringRef(node.properties.get("queue")) +
+                     ", which there is not");
   if (queue == own)
     return;
   bool isMovable = (own == Queue::Compute || own == Queue::Host) &&
                    !node.isOffload("Wait") && !node.isOffload("Release");
-  bool goes = queue == Queue::Compute || queue == Queue::Host ||
-              queue == Queue::Launch;
+  bool goes =
+      queue == Queue::Compute || queue == Queue::Host || queue == Queue::Launch;
   if (!isMovable || !goes)
     refuse(node, "(" + node.opType + ") cannot run on queue " +
                      llvm::StringRef(queueName(queue)));
@@ -120,10 +141,10 @@ void Rules::checkCopy(const Node &node) {
     if (!fits)
       refuse(node, "copies '" + from->name() + "', which is not on the " +
                        (isStage ? "host" : "device"));
+    checkStrides(node, *from);
     if (isStage && before) {
-      int64_t behind =
-          before->properties.getInt("offset").value_or(0) +
-          alignUp(before->properties.getInt("bytes").value_or(0));
+      int64_t behind = before->properties.getInt("offset").value_or(0) +
+                       alignUp(before->properties.getInt("bytes").value_or(0));
       int64_t offset = to->properties.getInt("offset").value_or(0);
       if (offset != behind)
         refuse(node, "copies '" + before->name() + "' and '" + to->name() +
@@ -143,13 +164,19 @@ void Rules::checkLaunchOperand(const Node &node, const Value &operand) {
                      "step computes");
 }
 
+/// Kernels that take no strides, copies and further views read bytes in the
+/// order in which they lie.
+void Rules::checkStrides(const Node &node, const Value &operand) {
+  if (isStrided(operand) && !node.info->takesStrides)
+    refuse(node, "(" + node.opType + ") reads the strided view '" +
+                     operand.name() + "', but takes no strides");
+}
+
 void Rules::checkOperand(const Node &node, unsigned index) {
   const Value &operand = *node.operand(index);
   Queue queue = node.queue();
-  if (isCopy(node) || queue == Queue::None)
-    return; // checkCopy; `after` and Join take any value
-  if (node.isOffload("Wait") || node.isOffload("Release"))
-    return;
+  if (isCopy(node) || queue == Queue::None || node.isOffload("Wait"))
+    return; // checkCopy; `after`, Join and Wait take any value
   if (queue == Queue::Launch) {
     bool shapeOnly = node.opType == "Shape" || node.opType == "Size";
     if (!shapeOnly)
@@ -161,41 +188,49 @@ void Rules::checkOperand(const Node &node, unsigned index) {
     checkLaunchOperand(node, operand);
     return;
   }
+  const Node *maker = operand.definingNode();
+  bool isUnwaited =
+      queue == Queue::Compute && maker && maker->queue() != Queue::Compute &&
+      maker->queue() != Queue::Launch && maker->queue() != Queue::None;
   Home home = homeOf(graph, operand);
+  if (isUnwaited && (home == Home::Device || node.isOffload("Release")))
+    refuse(node, "reads '" + operand.name() + "' of [" + maker->name() +
+                     "] without a Wait");
+  if (node.isOffload("Release"))
+    return;
   if (home == Home::Token)
     refuse(node, "reads the token '" + operand.name() + "' as data");
   else if (queue == Queue::Host && home == Home::Device)
     refuse(node, "reads '" + operand.name() +
                      "' on the host, which is on the device: fetch it first");
-  else if (queue == Queue::Compute && operand.definingNode() &&
-           operand.definingNode()->isOffload("Stage"))
-    refuse(node, "reads '" + operand.name() + "' of [" +
-                     operand.definingNode()->name() + "] without a Wait");
   else if (queue == Queue::Compute && home != Home::Device)
     refuse(node, "reads '" + operand.name() +
                      "' on the device, which is on the host: stage it, or "
                      "make it resident");
+  checkStrides(node, operand);
 }
 
 void Rules::checkView(const Node &node) {
+  for (unsigned i = 1; i < node.results().size(); ++i)
+    if (node.result(i) && node.result(i)->properties.has("view"))
+      refuse(node, "makes result " + llvm::Twine(i) + ", '" +
+                       node.result(i)->name() +
+                       "', as a view, and only the first can be one");
   const Value *result = node.result();
   if (!result || !result->properties.has("view"))
     return;
-  std::string_view source = result->properties.get("view");
-  const Value *operand = node.operand(0), *named = graph.findValue(source);
-  if (node.queue() != Queue::Compute || node.info->view == ViewRule::None)
+  if (node.queue() != Queue::Compute || node.info->view == ViewRule::None) {
     refuse(node, "(" + node.opType + ") cannot make a view, but '" +
                      result->name() + "' is one");
-  else if (!operand || !named ||
-           rootOf(graph, *operand) != rootOf(graph, *named))
+    return;
+  }
+  std::string_view source = result->properties.get("view");
+  const Value *named = graph.findValue(source), *at = sourceOf(*result);
+  while (at && at != named)
+    at = sourceOf(*at);
+  if (!at)
     refuse(node, "makes '" + result->name() + "' as a view of '" + source +
                      "', which has not the bytes of its operand 0");
-  if (node.info->view != ViewRule::Strided)
-    return;
-  for (const Node *user : result->users())
-    if (user->info && runsKernel(*user) && !user->info->takesStrides)
-      refuse(*user, "(" + user->opType + ") reads the strided view '" +
-                        result->name() + "', but takes no strides");
 }
 
 void Rules::checkInPlace(const Node &node) {
@@ -203,34 +238,38 @@ void Rules::checkInPlace(const Node &node) {
     const Value *result = node.result(i);
     if (!result)
       continue;
+    int allowed = inPlaceOperand(node, i);
     const Value *taken = graph.findValue(result->properties.get("inplace"));
-    if (result->properties.has("inplace") && !taken) {
-      refuse(node, "makes '" + result->name() + "' in place of '" +
-                       result->properties.get("inplace") +
-                       "', which is no value");
-      continue;
-    }
-    const bool isNamed = taken != nullptr;
-    if (!taken && node.queue() == Queue::Host)
+    if (result->properties.has("inplace"))
+      checkTaken(node, *result, allowed);
+    else if (node.queue() == Queue::Host)
       taken = stateOfNext(graph, *result);
     if (!taken)
       continue;
-    constexpr int adam[] = {0, 2, 3}; // w, m, v
-    int allowed = node.isOffload("AdamW") && i < 3 ? adam[i]
-                  : i == 0                         ? node.info->inPlaceOperand
-                                                   : -1;
-    const Value *root = rootOf(graph, *taken);
     for (unsigned k = 0; k < node.operands().size(); ++k)
       if (node.operand(k) && static_cast<int>(k) != allowed &&
           !node.info->isLaunchOperand(k) &&
-          rootOf(graph, *node.operand(k)) == root)
+          rootOf(*node.operand(k)) == rootOf(*taken))
         refuse(node, "writes '" + result->name() + "' over '" + taken->name() +
                          "', which it reads in a way that forbids it");
-    const Value *operand = allowed < 0 ? nullptr : node.operand(allowed);
-    if (isNamed && (!operand || rootOf(graph, *operand) != root))
-      refuse(node, "(" + node.opType + ") cannot make '" + result->name() +
-                       "' in place of '" + taken->name() + "'");
   }
+}
+
+/// A result that says whose place it takes.
+void Rules::checkTaken(const Node &node, const Value &result, int allowed) {
+  std::string_view name = result.properties.get("inplace");
+  if (!graph.findValue(name))
+    return refuse(node, "makes '" + result.name() + "' in place of '" + name +
+                            "', which is no value");
+  const Value *root = takenOver(graph, result);
+  if (!root || !runsKernel(node) || node.queue() != Queue::Compute)
+    return refuse(node, "(" + node.opType + ") cannot make '" + result.name() +
+                            "' in place of '" + name + "'");
+  const Value &operand = *node.operand(allowed);
+  if (isStrided(operand) || operand.type.elem != result.type.elem ||
+      operand.type.dims != result.type.dims)
+    refuse(node, "makes '" + result.name() + "' in place of '" + name +
+                     "', which has another type or strides");
 }
 
 std::optional<Properties> Rules::scratchRange() const {
@@ -241,77 +280,121 @@ std::optional<Properties> Rules::scratchRange() const {
 }
 
 void Rules::checkScratch(const Node &node) {
-  int64_t bytes = node.properties.getInt("scratch").value_or(0);
+  if (!node.properties.has("scratch"))
+    return;
+  int64_t bytes = node.properties.getInt("scratch").value_or(-1);
   std::optional<Properties> range = scratchRange();
   int64_t all = range ? range->getInt("bytes").value_or(0) : 0;
-  if (runsKernel(node) && node.queue() == Queue::Compute && bytes > all)
+  if (bytes < 0)
+    refuse(node,
+           "takes scratch=" + llvm::StringRef(node.properties.get("scratch")) +
+               ", which is no number of bytes");
+  else if (runsKernel(node) && node.queue() == Queue::Compute && bytes > all)
     refuse(node, "takes " + llvm::Twine(bytes) + " bytes of scratch, and " +
                      kScratchKey + " has " + llvm::Twine(all));
 }
 
+void Rules::checkScratchRange() {
+  auto property = graph.modelProperties.find(std::string(kScratchKey));
+  if (property == graph.modelProperties.end())
+    return;
+  std::optional<Properties> range = scratchRange();
+  if (!range || !isRange(*range))
+    report(llvm::Twine(kScratchKey) + " is '" + property->second +
+           "', which is no range of two numbers");
+  else if (*range->getInt("offset") % kAlignBytes)
+    report(llvm::Twine(kScratchKey) + " lies at " +
+           llvm::Twine(*range->getInt("offset")) +
+           ", which is no multiple of " + llvm::Twine(kAlignBytes));
+}
+
 /// Whether the value must have a range of its own.
 bool Rules::ownsBytes(const Value &value) const {
-  if (homeOf(graph, value) != Home::Device ||
-      value.properties.has("inplace") || rootOf(graph, value) != &value)
+  if (homeOf(graph, value) != Home::Device || value.properties.has("inplace") ||
+      rootOf(value) != &value)
     return false;
   return !value.definingNode() || !value.users().empty() ||
          graph.isOutput(&value) || isCopy(*value.definingNode());
 }
 
+std::string Rules::describe(const Value &value) const {
+  const Node *maker = value.definingNode();
+  if (!maker)
+    return ("'" + value.name() + "'").str();
+  return ("[" + maker->name() + "] makes '" + value.name() + "', which").str();
+}
+
+/// Inputs and constants: nothing makes them, and only load moves them.
+void Rules::checkLoaded(const Value &value) {
+  for (const char *key : {"view", "inplace"})
+    if (value.properties.has(key))
+      report(describe(value) + " is made by no node, and has " + key + "=" +
+             std::string(value.properties.get(key)));
+  if (isResident(value) && isFeed(graph, value))
+    report(describe(value) + " is resident, but fed before each run: stage it");
+  checkRange(value);
+}
+
 void Rules::checkRange(const Value &value) {
-  std::optional<int64_t> offset = value.properties.getInt("offset");
-  std::optional<int64_t> bytes = value.properties.getInt("bytes");
-  std::string maker = value.definingNode()
-                          ? ("[" + value.definingNode()->name() + "] makes '" +
-                             value.name() + "', which")
-                                .str()
-                          : ("'" + value.name() + "'").str();
-  if (!offset && !bytes && !value.properties.has("offset")) {
+  std::string maker = describe(value);
+  if (value.definingNode() && value.properties.get("residency") == "resident")
+    report(maker + " is resident, but neither a constant nor a state");
+  if (!value.properties.has("offset") && !value.properties.has("bytes")) {
     if (ownsBytes(value))
       report(maker + " has no place on the device");
-    return;
-  }
-  if (homeOf(graph, value) != Home::Device) {
+  } else if (homeOf(graph, value) != Home::Device) {
     report(maker + " has a place on the device, but does not lie there");
-    return;
-  }
-  if (!offset || !bytes || *offset < 0 || *bytes < 0) {
+  } else if (rootOf(value) != &value || value.properties.has("inplace")) {
+    report(maker + " has a place of its own, but only names bytes of another");
+  } else if (!isRange(value.properties)) {
     report(maker + " has no range of two numbers: give offset and bytes");
-    return;
+  } else {
+    checkBytes(value, maker);
   }
-  if (*offset % kAlignBytes)
-    report(maker + " lies at " + llvm::Twine(*offset) +
+}
+
+void Rules::checkBytes(const Value &value, const std::string &maker) {
+  int64_t offset = *value.properties.getInt("offset");
+  int64_t bytes = *value.properties.getInt("bytes");
+  if (offset % kAlignBytes)
+    report(maker + " lies at " + llvm::Twine(offset) +
            ", which is no multiple of " + llvm::Twine(kAlignBytes));
-  if (value.type.isBounded() && *bytes < value.type.bytesAtBound())
+  if (!value.type.isBounded())
+    report(maker + " has a size without a bound, so no place can hold it");
+  else if (bytes < value.type.bytesAtBound())
     report(maker + " takes " + llvm::Twine(value.type.bytesAtBound()) +
-           " bytes, and its place has " + llvm::Twine(*bytes));
+           " bytes, and its place has " + llvm::Twine(bytes));
 }
 
 void Rules::checkState(const Value &input, const Value &next) {
-  llvm::Twine where = "state '" + input.name() + "'";
-  if (!next.definingNode()) {
+  std::string where = ("state '" + input.name() + "'").str();
+  const Node *maker = next.definingNode();
+  if (!maker) {
     report(where + " gets its next value '" + next.name() + "' from no node");
     return;
   }
-  Home home = homeOf(graph, input);
-  if (home == Home::Token)
-    return;
   if (input.type.elem != next.type.elem ||
       (input.type.hasRank && next.type.hasRank &&
        input.type.dims != next.type.dims))
     report(where + " and its next value '" + next.name() +
            "' are of different types");
+  Home home = homeOf(graph, input);
+  if (home == Home::Token)
+    return;
+  if (!llvm::all_of(input.type.dims, [](Dim dim) { return dim.isStatic(); }))
+    report(where + " has a size that is not fixed");
   if (home == Home::Device) {
-    const Value *taken = &next;
+    const Value *taken = rootOf(next);
     while (taken && taken != &input)
-      taken = graph.findValue(
-          rootOf(graph, *taken)->properties.get("inplace"));
-    if (!taken)
-      report(where + " is resident, so [" + next.definingNode()->name() +
-             "] must make '" + next.name() +
-             "' in its place: inplace=" + input.name());
-  } else if (homeOf(graph, next) != Home::Host &&
-             homeOf(graph, next) != Home::Launch) {
+      taken = takenOver(graph, *taken);
+    if (!taken || isStrided(next))
+      report(where + " is resident, so [" + maker->name() + "] must make '" +
+             next.name() + "' in its place: inplace=" + input.name());
+  } else if (rootOf(next) != &next) {
+    report(where + " gets its next value '" + next.name() + "' from [" +
+           maker->name() + "], which only names bytes of '" +
+           rootOf(next)->name() + "'");
+  } else if (home == Home::Host && homeOf(graph, next) != Home::Host) {
     report(where + " is on the host, and its next value '" + next.name() +
            "' is not: fetch it");
   }
@@ -319,21 +402,32 @@ void Rules::checkState(const Value &input, const Value &next) {
 
 void Rules::checkOutput(const Value &output) {
   Home home = homeOf(graph, output);
-  if (home == Home::Device && output.definingNode())
-    refuse(*output.definingNode(), "leaves output '" + output.name() +
-                                       "' on the device: a Fetch is missing");
+  const Node *maker = output.definingNode();
+  if (home == Home::Device)
+    report("output '" + output.name() + "'" +
+           (maker ? " of [" + maker->name() + "]" : llvm::Twine()) +
+           " is left on the device: a Fetch is missing");
   else if (home == Home::Token)
     report("output '" + output.name() +
            "' is a token, and no state's next value");
+  else if (rootOf(output) != &output)
+    report("output '" + output.name() + "' only names bytes of '" +
+           rootOf(output)->name() + "'");
+  else if (nextOfState(graph, output))
+    report("output '" + output.name() +
+           "' is a state, which the step overwrites: copy it");
 }
 
-int64_t Rules::number(std::string_view key) const {
+int64_t Rules::number(std::string_view key) {
   auto property = graph.modelProperties.find(std::string(key));
-  int64_t value = -1;
-  if (property == graph.modelProperties.end() ||
-      llvm::StringRef(property->second).getAsInteger(10, value))
+  if (property == graph.modelProperties.end())
     return -1;
-  return value;
+  int64_t value = -1;
+  if (!llvm::StringRef(property->second).getAsInteger(10, value) && value >= 0)
+    return value;
+  report(llvm::Twine(key) + " is '" + property->second +
+         "', which is no number of bytes");
+  return -1;
 }
 
 void Rules::checkPeak() {
@@ -355,8 +449,8 @@ void Rules::checkPeak() {
 int64_t largestEnd(const Graph &graph) {
   int64_t end = 0;
   auto extend = [&end](const Properties &range) {
-    end = std::max(end, range.getInt("offset").value_or(0) +
-                            range.getInt("bytes").value_or(0));
+    if (isRange(range))
+      end = std::max(end, *range.getInt("offset") + *range.getInt("bytes"));
   };
   for (const Value *input : graph.inputs())
     extend(input->properties);

@@ -14,6 +14,14 @@ import models  # noqa: E402
 import toolkit  # noqa: E402
 
 
+def plan_of(content):
+    """Nodes and properties of a `.off`; where its data lies is apart."""
+    import onnx
+    model = onnx.ModelProto.FromString(content)
+    return ([n.SerializeToString(deterministic=True) for n in model.graph.node],
+            {p.key: p.value for p in model.metadata_props})
+
+
 class Models(unittest.TestCase):
     def judge(self, name):
         model = models.get(name)
@@ -46,6 +54,36 @@ class Models(unittest.TestCase):
                         reference = result.outputs
                     self.assertTrue(toolkit.same_bits(reference, result.outputs), what + ": other bits")
                     self.check_bytes(what, result.stats, off, budget, resident, dynamic)
+            self.check_off(model, off, feeds, wanted)
+            self.check_replan(model, off, Path(folder), smallest)
+
+    def check_off(self, model, off, feeds, wanted):
+        """The file is a valid model, and stock ONNX Runtime runs it."""
+        import onnx
+        onnx.checker.check_model(str(off), full_check=True)
+        session = toolkit.onnxruntime_session(off)
+        outputs = session.run(list(wanted), feeds)
+        for (name, right), got in zip(wanted.items(), outputs):
+            self.assertLess(toolkit.relative_error(got, right), model.tolerance, "the .off in ONNX Runtime: " + name)
+
+    def check_replan(self, model, off, folder, smallest):
+        """Same input, same bytes; a `.off` planned anew is the same file as the
+        model planned so; stripped, it plans to the same file again."""
+        flags = ["--device-memory=%d" % smallest, "--depth=2"]
+
+        def compiled(source, name, *more):
+            target = folder / name / "model.off"
+            target.parent.mkdir()
+            toolkit.compile_model(source, target, *flags, *more)
+            return {path.name: path.read_bytes() for path in target.parent.iterdir()}
+        once = compiled(model.path, "once", *model.flags)
+        self.assertEqual(once, compiled(model.path, "twice", *model.flags))
+        self.assertEqual(once, compiled(folder / "once" / "model.off", "again"))
+        toolkit.compile_model(model.path, folder / "resident.off", *model.flags)
+        toolkit.call("offload-opt", folder / "resident.off", "--strip", "-o", folder / "plain.onnx")
+        for source, name in ((folder / "resident.off", "other"), (folder / "plain.onnx", "plain")):
+            made = compiled(source, name)
+            self.assertEqual(plan_of(once["model.off"]), plan_of(made["model.off"]), name)
 
     def check_bytes(self, what, stats, off, budget, resident, dynamic):
         measured, predicted = stats["measured"], stats["predicted"]

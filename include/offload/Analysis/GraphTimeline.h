@@ -28,8 +28,25 @@ Value *nextOfState(const Graph &graph, const Value &input);
 /// The input of the state whose next value this output is, or nullptr.
 Value *stateOfNext(const Graph &graph, const Value &output);
 
-/// The value whose bytes these are: itself, or through Waits and `view=` another.
-const Value *rootOf(const Graph &graph, const Value &value);
+/// A graph input that the caller writes before each run.
+bool isFeed(const Graph &graph, const Value &value);
+
+/// The operand that a Wait or a `view=` gives another name, or nullptr. What
+/// the property names is checked (ScheduleRules), not followed.
+const Value *sourceOf(const Value &value);
+
+/// The value whose bytes these are: itself, or through Waits and views another.
+const Value *rootOf(const Value &value);
+
+/// Whether a view on the way to the root has other strides.
+bool isStrided(const Value &value);
+
+/// The operand whose bytes the operator may write result `index` over, or -1.
+int inPlaceOperand(const Node &node, unsigned index);
+
+/// The root whose range `inplace=` takes over, or nullptr where there is none
+/// or the operator does not allow it. Its maker comes earlier.
+const Value *takenOver(const Graph &graph, const Value &value);
 
 /// How many of a copy's operands are copied; the next one is `after`.
 unsigned numCopied(const Node &copy);

@@ -68,8 +68,7 @@ public:
   static TensorData owned(std::vector<uint8_t> bytes);
   /// `location` is the path as the source model wrote it.
   static TensorData mapped(std::shared_ptr<const MappedFile> file,
-                           std::string location, int64_t offset,
-                           int64_t bytes);
+                           std::string location, int64_t offset, int64_t bytes);
 
   bool empty() const { return !storage && !file; }
   bool isExternal() const { return file != nullptr; }

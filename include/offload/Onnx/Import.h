@@ -24,22 +24,22 @@ struct ImportOptions {
 };
 
 /// Reads, checks and normalizes a model: local functions other than those of
-/// domain `offload` inlined, Constant nodes turned into initializers, every node
-/// named, operators looked up in the table, types and shapes inferred at the
-/// bound, properties of a `.off` read back onto nodes and values. External data
-/// is mapped, never read. `path` "-" reads standard input.
+/// domain `offload` inlined, Constant nodes turned into initializers, every
+/// node named, operators looked up in the table, types and shapes inferred at
+/// the bound, properties of a `.off` read back onto nodes and values. External
+/// data is mapped, never read. `path` "-" reads standard input.
 ///
 /// Errors, one line each, naming what is wrong: not ONNX, truncated, bytes that
 /// do not match a shape, external data too short or outside of the folder,
 /// unknown operator, domain or type, control flow, a cycle, opset or IR version
 /// out of range, a `--dim` that names nothing.
-llvm::Expected<std::unique_ptr<Graph>> importModel(llvm::StringRef path,
-                                                   const ImportOptions &options);
+llvm::Expected<std::unique_ptr<Graph>>
+importModel(llvm::StringRef path, const ImportOptions &options);
 
 /// The same from text in ONNX's syntax. `folder` is where external data lies.
-llvm::Expected<std::unique_ptr<Graph>>
-importText(llvm::StringRef text, llvm::StringRef folder,
-           const ImportOptions &options);
+llvm::Expected<std::unique_ptr<Graph>> importText(llvm::StringRef text,
+                                                  llvm::StringRef folder,
+                                                  const ImportOptions &options);
 
 /// Types and shapes of all node results at the bound, by ONNX's own inference
 /// functions with shape arithmetic evaluated; folds what depends on no feed and
