@@ -45,9 +45,11 @@ public:
     } catch (const Error &error) {
       throw Error("'" + path + "': " + error.what());
     }
-    storage.emplace(loaded, *bound, *device, options.poison);
-    held.emplace(loaded, *storage, *device);
-    executor.emplace(loaded, list, *storage, shapes, *device, options, stop);
+    storage =
+        std::make_unique<Storage>(loaded, *bound, *device, options.poison);
+    held = std::make_unique<States>(loaded, *storage, *device);
+    executor = std::make_unique<Executor>(loaded, list, *storage, shapes,
+                                          *device, options, stop);
     findLaunchReaders();
   }
 
@@ -104,8 +106,8 @@ private:
   LaunchList list;
   Shapes shapes;
   std::shared_ptr<const Binding> bound;
-  std::optional<Storage> storage;
-  std::optional<States> held;
+  std::unique_ptr<Storage> storage;
+  std::unique_ptr<States> held;
   std::vector<uint32_t> launchData; // launch values that are read as data
   std::shared_ptr<Memory> hostScratch;
   std::atomic<bool> stop = false;
@@ -113,7 +115,7 @@ private:
   int64_t stepNs = 0, runBytes = 0;
   int64_t peakBytes = 0, scratchBytes = 0; // since load
   uint64_t runs = 0;
-  std::optional<Executor> executor; // last: drains before the rest goes
+  std::unique_ptr<Executor> executor; // last: drains before the rest goes
 };
 
 void FileSession::findLaunchReaders() {
