@@ -426,14 +426,24 @@ bool Checker::checkAccess(const Version &earlier, const Access &access,
   if (access.op >= count && writer.op >= count)
     return false;
   ByteRange bytes = meeting(earlier, later);
-  bool readsAgain = access.op > writer.op;
-  add(isWrite ? ViolationKind::WriteWriteUnordered
-              : ViolationKind::ReadAfterOverwrite,
-      access.op, writer.op, bytes,
-      label(writer.op) + " writes " + quoted(writer.value) + " into " +
-          printBytes(bytes) + " while " + label(access.op) +
-          (readsAgain ? " later " : " still ") +
-          (isWrite ? "writes " : "reads ") + quoted(access.value) + " there");
+  ViolationKind kind = isWrite ? ViolationKind::WriteWriteUnordered
+                               : ViolationKind::ReadAfterOverwrite;
+  std::string does = isWrite ? "writes " : "reads ";
+  std::string writes = label(writer.op) + " writes " + quoted(writer.value) +
+                       " into " + printBytes(bytes);
+  if (access.op == writer.op) {
+    add(kind, access.op, writer.op, bytes,
+        writes + ", where it " + does + quoted(access.value));
+    found.back().second.note = quoted(writer.value) +
+                               " is not made in place of " +
+                               quoted(access.value);
+    return false;
+  }
+  bool happensAgain = access.op > writer.op;
+  add(kind, access.op, writer.op, bytes,
+      writes + " while " + label(access.op) +
+          (happensAgain ? " later " : " still ") + does + quoted(access.value) +
+          " there");
   return false;
 }
 

@@ -481,8 +481,9 @@ TEST(CheckTimeline, StateIsOneValueOverTheBorder) {
   b.timeline.values[wNext].inPlaceOf = TimelineValue::kNone;
   found = checkTimeline(b.timeline);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].message, "[update] writes 'w_next' into host bytes 0..64 "
-                              "while [update] still reads 'w' there");
+  EXPECT_EQ(found[0].message, "[update] writes 'w_next' into host bytes "
+                              "0..64, where it reads 'w'");
+  EXPECT_EQ(found[0].note, "'w_next' is not made in place of 'w'");
 }
 
 TEST(CheckTimeline, LoadedValuesAreNeverOverwritten) {
