@@ -108,12 +108,20 @@ def run_lit(suite, report):
                 print("%s: %s counts as failed" % (test["name"], test["code"]))
 
 
+def is_selected(name, patterns):
+    """Patterns with ! before them leave out what the others take."""
+    def matches(left_out):
+        return any(fnmatch.fnmatch(name, p.lstrip("!")) for p in patterns.split()
+                   if p.startswith("!") == left_out)
+    return matches(False) and not matches(True)
+
+
 def gtest_programs(suite):
     listing = subprocess.run(
         ["ctest", "--show-only=json-v1"], check=True, text=True,
         cwd=build_folder(suite.presets[0]), stdout=subprocess.PIPE)
     return [t["command"] for t in json.loads(listing.stdout)["tests"]
-            if fnmatch.fnmatch(t["name"], suite.what)]
+            if is_selected(t["name"], suite.what)]
 
 
 def run_gtest(suite, report):
