@@ -32,7 +32,8 @@ public:
 
   std::vector<std::string> run() {
     for (const auto &[name, properties] : graph.inserts)
-      report("[" + name + "] is still to be inserted: run insert-staging");
+      report("[" + llvm::Twine(name) +
+             "] is still to be inserted: run insert-staging");
     for (const Node &node : graph.nodeList())
       checkNode(node);
     for (const Value *input : graph.inputs()) {
@@ -57,6 +58,7 @@ private:
   }
 
   void checkNode(const Node &node);
+  void checkArity(const Node &node);
   void checkQueue(const Node &node);
   void checkCopy(const Node &node);
   void checkOperand(const Node &node, unsigned index);
@@ -92,6 +94,7 @@ bool Rules::isKnownBefore(const Value &value) const {
 }
 
 void Rules::checkNode(const Node &node) {
+  checkArity(node);
   checkQueue(node);
   if (isCopy(node))
     checkCopy(node);
@@ -104,6 +107,35 @@ void Rules::checkNode(const Node &node) {
   for (const Value *result : node.results())
     if (result)
       checkRange(*result);
+}
+
+/// Nodes of this domain: which operand is `after` depends on how many there
+/// are.
+void Rules::checkArity(const Node &node) {
+  if (node.domain != "offload")
+    return;
+  constexpr llvm::StringRef overloads[] = {"", "two", "three", "four"};
+  size_t operands = node.operands().size(), results = node.results().size();
+  bool fits = true;
+  if (isCopy(node))
+    fits = results >= 1 && results <= std::size(overloads) &&
+           node.overload == overloads[results - 1] &&
+           (operands == results || operands == results + 1);
+  else if (node.isOffload("Wait"))
+    fits = results == 1 && (operands == 1 || operands == 2);
+  else if (node.isOffload("Release") || node.isOffload("Join"))
+    fits = results == 1 && operands == (node.isOffload("Join") ? 2 : 1);
+  else if (node.isOffload("SGD"))
+    fits = results == 1 && operands == 4;
+  else if (node.isOffload("AdamW"))
+    fits = results == 3 && operands == 11;
+  if (!fits)
+    refuse(node, "(" + node.opType + (node.overload.empty() ? "" : ":") +
+                     node.overload + ") does not have " +
+                     llvm::Twine(operands) + " operands and " +
+                     llvm::Twine(results) + " results");
+  else if (!isCopy(node) && !node.operand(0))
+    refuse(node, "(" + node.opType + ") has no first operand");
 }
 
 void Rules::checkQueue(const Node &node) {
@@ -210,23 +242,26 @@ void Rules::checkOperand(const Node &node, unsigned index) {
   checkStrides(node, operand);
 }
 
+/// A second result (a mask) has bytes that only the kernel can write.
 void Rules::checkView(const Node &node) {
-  for (unsigned i = 1; i < node.results().size(); ++i)
-    if (node.result(i) && node.result(i)->properties.has("view"))
-      refuse(node, "makes result " + llvm::Twine(i) + ", '" +
-                       node.result(i)->name() +
-                       "', as a view, and only the first can be one");
-  const Value *result = node.result();
-  if (!result || !result->properties.has("view"))
+  auto isNamed = [](const Value *result) {
+    return result && result->properties.has("view");
+  };
+  auto named = llvm::find_if(node.results(), isNamed);
+  if (named == node.results().end())
     return;
-  if (node.queue() != Queue::Compute || node.info->view == ViewRule::None) {
+  const Value *result = *named;
+  if (node.queue() != Queue::Compute || node.info->view == ViewRule::None ||
+      result != node.result() ||
+      llvm::count(node.results(), nullptr) + 1 !=
+          static_cast<ptrdiff_t>(node.results().size())) {
     refuse(node, "(" + node.opType + ") cannot make a view, but '" +
                      result->name() + "' is one");
     return;
   }
   std::string_view source = result->properties.get("view");
-  const Value *named = graph.findValue(source), *at = sourceOf(*result);
-  while (at && at != named)
+  const Value *owner = graph.findValue(source), *at = sourceOf(*result);
+  while (at && at != owner)
     at = sourceOf(*at);
   if (!at)
     refuse(node, "makes '" + result->name() + "' as a view of '" + source +
