@@ -146,9 +146,14 @@ private:
   llvm::Error runRule(const Node &node, const onnx::OpSchema &schema,
                       onnx::InferenceContext &context) {
     try {
+      int opset = static_cast<int>(graph.opsets.at(node.domain));
       if (schema.has_type_and_shape_inference_function())
         schema.GetTypeAndShapeInferenceFunction()(context);
-      else if (const onnx::FunctionProto *body = schema.GetFunction())
+      else if (node.opType == "GroupNormalization" ||
+               node.opType == "MeanVarianceNormalization")
+        // ONNX has no rule and no body whose types it could infer.
+        onnx::propagateShapeAndTypeFromFirstInput(context);
+      else if (const onnx::FunctionProto *body = schema.GetFunction(opset))
         onnx::shape_inference::InferShapeForFunctionNode(
             *body, onnx::OpSchemaRegistry::Instance(), context);
     } catch (const std::exception &error) {

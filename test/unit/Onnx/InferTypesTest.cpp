@@ -287,6 +287,31 @@ TEST(InferTest, NamesTheNodeWhoseOperandsDoNotFit) {
              "[fc] (MatMul)");
 }
 
+/// Operators that ONNX gives a body, and no rule.
+TEST(InferTest, OperatorsWithoutARuleAreTyped) {
+  auto at = [](int opset, const std::string &rest) {
+    return "<ir_version: 10, opset_import: [\"\": " + std::to_string(opset) +
+           "]> g " + rest;
+  };
+  const std::vector<std::string> bound = {"b<=7"};
+  for (const char *op : {"GreaterOrEqual", "LessOrEqual"}) {
+    auto compared =
+        read(at(13, "(float[b,4] x, float[4] c) => (bool[p,q] y) { y = " +
+                        std::string(op) + " (x, c) }"),
+             bound);
+    EXPECT_EQ(shape(*compared, "y"), "b<=7 4") << op;
+  }
+  auto grouped = read(at(21, "(float[b,4,3] x, float[4] s, float[4] c) => "
+                             "(float[p,q,r] y) { y = GroupNormalization "
+                             "<num_groups: int = 2> (x, s, c) }"),
+                      bound);
+  EXPECT_EQ(shape(*grouped, "y"), "b<=7 4 3");
+  auto centred = read(at(13, "(float[b,4,3,5] x) => (float[p,q,r,s] y) "
+                             "{ y = MeanVarianceNormalization (x) }"),
+                      bound);
+  EXPECT_EQ(shape(*centred, "y"), "b<=7 4 3 5");
+}
+
 TEST(InferTest, OffloadOperatorsHaveTypesOfTheirOwn) {
   auto graph = read(R"(<ir_version: 10, opset_import: ["": 21, "offload": 1],
     metadata_props: ["offload.form": "Scheduled"]>
