@@ -30,10 +30,11 @@ def tool(name):
 
 
 def call(name, *args, env=None, timeout=600):
-    """Standard output and error of a tool that must succeed."""
+    """Standard output and error of a tool that must succeed. One thread a kernel:
+    on a busy machine a second one mostly spins."""
     command = [tool(name), *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout,
-                          env={**os.environ, "OMP_NUM_THREADS": "2", **(env or {})})
+                          env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})})
     if done.returncode:
         raise ToolError([name, *args], done.returncode, done.stderr)
     return done.stdout, done.stderr
@@ -92,7 +93,7 @@ def onnxruntime_session(path):
     import onnxruntime as ort
     options = ort.SessionOptions()
     options.log_severity_level = 4
-    options.intra_op_num_threads = 2
+    options.intra_op_num_threads = 1
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
