@@ -22,6 +22,21 @@ def show(title, *command):
     subprocess.run([str(c) for c in command], check=True)
 
 
+def show_weights(title, *command):
+    """The table of weights, without the rows of small tensors, which stay
+    resident and are many."""
+    print("\n== %s\n$ %s" % (title, " ".join(map(str, command))), flush=True)
+    done = subprocess.run([str(c) for c in command], check=True, text=True,
+                          stdout=subprocess.PIPE)
+    small = 0
+    for line in done.stdout.splitlines():
+        if " small " in line:
+            small += 1
+        else:
+            print(line)
+    print("(and %d small tensors)" % small, flush=True)
+
+
 def ask(*command):
     done = subprocess.run([str(c) for c in command], check=True, text=True,
                           stdout=subprocess.PIPE)
@@ -65,12 +80,12 @@ def main(folder):
     show("the plan: budgets, and what each moves",
          "offload-opt", model, *FLAGS, "--plan")
     show("compile", "offload-opt", model, "-o", off, *FLAGS, memory)
-    show("each weight: resident or streamed, and why",
-         "offload-opt", off, "--list-weights", "--target=host")
+    show_weights("each weight: resident or streamed, and why", "offload-opt",
+                 model, *FLAGS, memory, "--list-weights")
     random = np.random.RandomState(0)
     np.savez(inputs, x=random.uniform(-1, 1, (1, 3, 48, 320)).astype(np.float32))
     show("run on random inputs alone", "offload-run", off, "--device=host",
-         "--random-inputs", "7", "--repeat", "3", "--stats")
+         "--random-inputs", "7", "--repeat", "3", "--stats=text")
     show("run on the inputs that ONNX Runtime gets too", "offload-run", off,
          "--device=host", "--inputs", inputs, "--output", outputs)
     error = compare(model, inputs, outputs)

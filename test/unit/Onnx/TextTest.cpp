@@ -86,7 +86,14 @@ TEST(TextTest, Constants) {
   expectFixedPoint(R"(<ir_version: 10, opset_import: ["": 21]>
 g (float[6] x, float16[3] h, bfloat16[2] n, int8[2] i, uint8[1] u, bool[2] p, double[1] r)
   => (float[6] a, float16[3] b, bfloat16[2] c, int8[2] d, uint8[1] e, bool[2] f, double[1] k)
-  <float[6] cx = {nan, inf, -inf, -0, 1e-40, 0.1}, float16[3] ch = {15360, 31744, 32768}, bfloat16[2] cn = {16256, 49024}, int8[2] ci = {-128, 127}, uint8[1] cu = {255}, bool[2] cp = {1, 0}, double[1] cr = {0.1}>
+  <
+    float[6] cx = {nan, inf, -inf, -0, 1e-40, 0.1},
+    float16[3] ch = {15360, 31744, 32768},
+    bfloat16[2] cn = {16256, 49024},
+    int8[2] ci = {-128, 127},
+    uint8[1] cu = {255},
+    bool[2] cp = {1, 0},
+    double[1] cr = {0.1}>
 {
   [add_x] a = Add (x, cx)
   [add_h] b = Add (h, ch)
