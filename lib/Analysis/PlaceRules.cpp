@@ -175,7 +175,8 @@ void PlaceRules::checkState(const Value &input, const Value &next) {
 void PlaceRules::checkOutput(const Value &output) {
   Home home = homeOf(graph, output);
   const Node *maker = output.definingNode();
-  if (home == Home::Device)
+  // A resident constant has its source on the host, which is what is given.
+  if (home == Home::Device && !output.isConstant())
     report("output '" + output.name() + "'" +
            (maker ? " of [" + maker->name() + "]" : llvm::Twine()) +
            " is left on the device: a Fetch is missing");

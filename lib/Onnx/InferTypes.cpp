@@ -143,14 +143,44 @@ private:
     return llvm::Error::success();
   }
 
+  /// With ceil_mode a last window that would start in the padding behind the
+  /// data is none; ONNX's rules say so only from opset 22 on, and runtimes have
+  /// always done so.
+  static void dropEmptyWindows(const Node &node,
+                               onnx::InferenceContext &context) {
+    if (node.info->weight != WeightRule::None ||
+        !intAttribute(node.attributes, "ceil_mode", 0) ||
+        stringAttribute(node.attributes, "auto_pad", "NOTSET") != "NOTSET")
+      return;
+    const std::vector<int64_t> *strides =
+        intsAttribute(node.attributes, "strides");
+    const std::vector<int64_t> *pads = intsAttribute(node.attributes, "pads");
+    const auto &data = context.getInputType(0)->tensor_type().shape();
+    for (unsigned i = 0; i < context.getNumOutputs(); ++i) {
+      auto *shape =
+          context.getOutputType(i)->mutable_tensor_type()->mutable_shape();
+      for (int axis = 2; axis < shape->dim_size(); ++axis) {
+        size_t k = axis - 2;
+        int64_t stride = strides && k < strides->size() ? (*strides)[k] : 1;
+        int64_t pad = pads && k < pads->size() ? (*pads)[k] : 0;
+        auto *dim = shape->mutable_dim(axis);
+        if (dim->has_dim_value() && axis < data.dim_size() &&
+            data.dim(axis).has_dim_value() &&
+            (dim->dim_value() - 1) * stride >= data.dim(axis).dim_value() + pad)
+          dim->set_dim_value(dim->dim_value() - 1);
+      }
+    }
+  }
+
   llvm::Error runRule(const Node &node, const onnx::OpSchema &schema,
                       onnx::InferenceContext &context) {
     try {
       int opset = static_cast<int>(graph.opsets.at(node.domain));
-      if (schema.has_type_and_shape_inference_function())
+      if (schema.has_type_and_shape_inference_function()) {
         schema.GetTypeAndShapeInferenceFunction()(context);
-      else if (node.opType == "GroupNormalization" ||
-               node.opType == "MeanVarianceNormalization")
+        dropEmptyWindows(node, context);
+      } else if (node.opType == "GroupNormalization" ||
+                 node.opType == "MeanVarianceNormalization")
         // ONNX has no rule and no body whose types it could infer.
         onnx::propagateShapeAndTypeFromFirstInput(context);
       else if (const onnx::FunctionProto *body = schema.GetFunction(opset))
