@@ -229,7 +229,17 @@ std::string readWholeFile(const std::string &path) {
 
 void replaceFile(const std::string &path,
                  const std::function<void(std::ostream &)> &write) {
-  std::string temporary = path + ".tmp" + std::to_string(::getpid());
+  std::error_code unknown;
+  std::filesystem::file_status status = std::filesystem::status(path, unknown);
+  bool isReplaceable = !std::filesystem::exists(status) ||
+                       std::filesystem::is_regular_file(status);
+  // A device or a pipe is written to; a name over it would take its place.
+  std::string temporary =
+      isReplaceable ? path + ".tmp" + std::to_string(::getpid()) : path;
+  auto discard = [&] {
+    if (isReplaceable)
+      std::remove(temporary.c_str());
+  };
   try {
     std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
     if (!stream)
@@ -238,12 +248,13 @@ void replaceFile(const std::string &path,
     stream.close();
     if (!stream)
       throw Error("cannot write '" + path + "': " + std::strerror(errno));
-    std::filesystem::rename(temporary, path);
+    if (isReplaceable)
+      std::filesystem::rename(temporary, path);
   } catch (const std::filesystem::filesystem_error &error) {
-    std::remove(temporary.c_str());
+    discard();
     throw Error("cannot write '" + path + "': " + error.code().message());
   } catch (...) {
-    std::remove(temporary.c_str());
+    discard();
     throw;
   }
 }

@@ -87,7 +87,10 @@ void Storage::findBuffers(const Binding &bound) {
   hasBuffer.assign(program.values.size(), false);
   auto isHeld = [&](uint32_t number) {
     const ProgramValue &value = program.values[number];
-    return value.home == Home::Host && !value.resident && !value.isResult() &&
+    // An output that a node makes is the caller's; a constant that is an output
+    // stays here, and the caller gets a copy.
+    bool isCallers = value.isResult() && value.maker != kNone;
+    return value.home == Home::Host && !value.resident && !isCallers &&
            (!value.isFeed() || value.hasContents);
   };
   for (const ProgramNode &node : program.nodes) {

@@ -15,6 +15,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 
 namespace {
@@ -28,6 +30,20 @@ void refuseOtherDevices(const std::string &device) {
                     " is not supported by this build; use --device=host");
   if (device != "host")
     throw rt::Error("--device=" + device + " is unknown; use --device=host");
+}
+
+/// An output may replace an older one, and nothing else: neither the model nor
+/// its weights.
+void checkOutput(const std::string &flag, const std::string &path) {
+  std::error_code error;
+  if (path.empty() || !std::filesystem::is_regular_file(path, error) ||
+      std::filesystem::file_size(path, error) == 0)
+    return;
+  std::ifstream stream(path, std::ios::binary);
+  char start[2] = {};
+  if (!stream.read(start, 2) || start[0] != 'P' || start[1] != 'K')
+    throw rt::Error(flag + "=" + path +
+                    " would replace a file that is no .npz: give another name");
 }
 
 rt::TensorMap allStates(rt::Session &session) {
@@ -66,6 +82,8 @@ void report(const Arguments &arguments, rt::Session &session,
 
 int runFile(Arguments arguments, InterruptGuard &guard) {
   refuseOtherDevices(arguments.session.device);
+  checkOutput("--output", arguments.output);
+  checkOutput("--output-state", arguments.outputState);
   if (arguments.threads)
     rt::setKernelThreads(arguments.threads);
   arguments.session.beforeNode = [&guard](const std::string &) {

@@ -78,8 +78,11 @@ void separate(KernelOutputs &outputs) {
     for (size_t j = 0; j < i; ++j)
       shared |= outputs[j].tensor.storage().data() == tensor.storage().data() &&
                 tensor.numel() != 0;
+    // Of a matrix, a transposed copy would go through a tile of its own; with
+    // one dimension more it goes element by element, without scratch.
     if (shared || !tensor.is_contiguous())
-      tensor = tensor.clone(at::MemoryFormat::Contiguous);
+      tensor =
+          tensor.unsqueeze(0).clone(at::MemoryFormat::Contiguous).squeeze(0);
   }
 }
 

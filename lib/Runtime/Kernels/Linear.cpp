@@ -95,9 +95,10 @@ at::Tensor productOf(const at::Tensor &left, const at::Tensor &right) {
   dims.push_back(b.size(-1));
   at::Tensor out = makeEmpty(dims, a.scalar_type());
   std::optional<at::Tensor> rows = asMatrix(a);
-  if (b.dim() == 2 && rows)
+  // Without elements there is no shape that a view could infer.
+  if (out.numel() != 0 && b.dim() == 2 && rows)
     multiply(out.view({-1, b.size(1)}), *rows, b);
-  else
+  else if (out.numel() != 0)
     multiplyEach(out, expandLeading(a, leading), expandLeading(b, leading));
   if (right.dim() == 1)
     out = out.squeeze(-1);
@@ -120,7 +121,7 @@ OFFLOAD_KERNEL(Gemm) {
     b = b.t();
   at::Tensor out = makeEmpty({a.size(0), b.size(1)}, a.scalar_type());
   at::Tensor c = context.optionalOperand(2);
-  if (isBlasMatrix(a) && isBlasMatrix(b)) {
+  if (a.size(1) != 0 && isBlasMatrix(a) && isBlasMatrix(b)) {
     if (c.defined() && beta != 0)
       at::addmm_out(out, c.expand(out.sizes()), a, b, beta, alpha);
     else if (alpha != 1)

@@ -225,7 +225,10 @@ OFFLOAD_KERNEL(Concat) {
   int64_t start = 0;
   for (unsigned i = 0; i < context.numOperands(); ++i) {
     at::Tensor part = context[i];
-    out.narrow(axis, start, part.size(axis)).copy_(part);
+    // One dimension more, as in Kernels.cpp: no tile for a transposed matrix.
+    out.narrow(axis, start, part.size(axis))
+        .unsqueeze(0)
+        .copy_(part.unsqueeze(0));
     start += part.size(axis);
   }
   return {out};

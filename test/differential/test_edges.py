@@ -1,0 +1,122 @@
+"""Small graphs at the edges of what models hold, against ONNX Runtime, at every
+budget of the plan: transposed copies of real size, sizes of zero, constants that
+are outputs. And what offload-run may not write over."""
+import os
+import stat
+import sys
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path.insert(0, str(Path(__file__).parent))
+import toolkit  # noqa: E402
+
+RANDOM = np.random.RandomState(3)
+
+
+def weight(name, *shape, dtype=np.float32):
+    return numpy_helper.from_array((RANDOM.standard_normal(shape) * 0.1).astype(dtype), name)
+
+
+def node(operator, inputs, output, **attributes):
+    return helper.make_node(operator, inputs.split(), [output], name=operator.lower() + "_" + output, **attributes)
+
+
+def model(nodes, outputs, constants=(), shape=(64, 60), dtype=TensorProto.FLOAT):
+    graph = helper.make_graph(nodes, "edge", [helper.make_tensor_value_info("x", dtype, shape)],
+                              [helper.make_tensor_value_info(name, dtype, None) for name in outputs], list(constants))
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    return onnx.shape_inference.infer_shapes(made)
+
+
+def int64(name, *values):
+    return numpy_helper.from_array(np.array(values, np.int64), name)
+
+
+CASES = {
+    "transpose_output": lambda: model([node("Transpose", "x", "y")], ["y"]),
+    "transpose_output_half": lambda: model([node("Transpose", "x", "y")], ["y"], dtype=TensorProto.FLOAT16),
+    "transpose_reshape": lambda: model([node("Transpose", "x", "t"), node("Reshape", "t s", "y")], ["y"], [int64("s", 32, -1)]),
+    "transpose_twice": lambda: model([node("Transpose", "x", "t"), node("Unsqueeze", "t a", "u"), node("Transpose", "u", "y")],
+                                     ["y"], [int64("a", 0)]),
+    "concat_transposed": lambda: model([node("Transpose", "x", "t"), node("Concat", "t t", "y", axis=0)], ["y"]),
+    "weight_behind_transpose_and_identity": lambda: model(
+        [node("Transpose", "w", "t"), node("Identity", "t", "i"), node("MatMul", "x i", "y")], ["y"], [weight("w", 70, 60)]),
+    "product_without_columns": lambda: model([node("MatMul", "x w", "y")], ["y"], [weight("w", 60, 0)]),
+    "product_without_inner": lambda: model([node("Gemm", "x w b", "y", beta=0.5)], ["y"], [weight("w", 0, 8), weight("b", 8)],
+                                           shape=(4, 0)),
+    "constants_are_outputs": lambda: model(
+        [node("MatMul", "x w0", "h"), node("MatMul", "h w1", "g"), node("MatMul", "g w2", "y")], ["y", "w0", "w2"],
+        [weight("w0", 60, 64), weight("w1", 64, 64), weight("w2", 64, 64)]),
+}
+
+
+class Edges(unittest.TestCase):
+    def judge(self, name):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            made = CASES[name]()
+            onnx.save(made, folder / "m.onnx")
+            kind = made.graph.input[0].type.tensor_type
+            shape = [d.dim_value for d in kind.shape.dim]
+            feeds = {"x": RANDOM.standard_normal(shape).astype(helper.tensor_dtype_to_np_dtype(kind.elem_type))}
+            session = toolkit.onnxruntime_session(folder / "m.onnx")
+            names = [o.name for o in session.get_outputs()]
+            right = dict(zip(names, session.run(names, feeds)))
+            plan, first = toolkit.plan(folder / "m.onnx"), None
+            for row in plan["rows"]:
+                toolkit.compile_model(folder / "m.onnx", folder / "m.off", "--device-memory=%d" % row["device_memory_bytes"])
+                got = toolkit.run(folder / "m.off", feeds, "--poison").outputs
+                for output in names:
+                    self.assertLess(toolkit.relative_error(got[output], right[output]), 1e-5, output)
+                first = first or got
+                self.assertTrue(toolkit.same_bits(first, got))
+
+
+for _name in CASES:
+    def _test(self, name=_name):
+        self.judge(name)
+    setattr(Edges, "test_" + _name, _test)
+
+
+class Outputs(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = Path(self.scratch.name)
+        onnx.save(CASES["weight_behind_transpose_and_identity"](), self.folder / "m.onnx")
+        toolkit.compile_model(self.folder / "m.onnx", self.folder / "m.off")
+
+    def test_neither_model_nor_weights_are_replaced(self):
+        for name in ("m.off", "m.off.data", "m.onnx"):
+            for flag in ("--output", "--output-state"):
+                with self.subTest(name, flag=flag):
+                    before = (self.folder / name).read_bytes()
+                    _, err = toolkit.refused("offload-run", self.folder / "m.off", "--random-inputs", 1, flag, self.folder / name)
+                    self.assertIn("would replace", err)
+                    self.assertEqual((self.folder / name).read_bytes(), before)
+
+    def test_an_older_output_is_replaced(self):
+        for _ in range(2):
+            toolkit.call("offload-run", self.folder / "m.off", "--random-inputs", 1, "--output", self.folder / "o.npz")
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["m.off", "m.off.data", "m.onnx", "o.npz"])
+
+    def test_a_pipe_is_written_to(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        read = []
+        reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+        reader.start()
+        toolkit.call("offload-run", self.folder / "m.off", "--random-inputs", 1, "--output", pipe)
+        reader.join(timeout=30)
+        self.assertTrue(stat.S_ISFIFO(pipe.stat().st_mode))
+        self.assertEqual(read[0][:2], b"PK")
+
+
+if __name__ == "__main__":
+    unittest.main()
