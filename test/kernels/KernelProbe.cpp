@@ -188,7 +188,8 @@ Json describe(const KernelProfile &profile, const Run &run,
   for (const TensorView &view : call.operands)
     if (view.data)
       operandBytes += packedBytes(view.type, elements(view.dims));
-  const ScratchFormula &formula = row.scratch;
+  const ScratchFormula &formula =
+      call.place.usesDeviceForms() ? deviceScratch(row.id) : row.scratch;
   return {{"outputs", outputs},
           {"requests", profile.requests},
           {"scratch", profile.scratchBytes},
@@ -218,6 +219,10 @@ Json probeCall(const Json &given, Run &kept) {
   probe.call.sinceVersion = since;
   probe.call.attributes = &probe.attributes;
   probe.call.numOutputs = given["outputs"].get<unsigned>();
+  probe.call.place.deviceForms = given.value("device_forms", false);
+  static int32_t problem;
+  problem = 0;
+  probe.call.problem = &problem;
   unsigned index = 0;
   for (const Json &operand : given["operands"])
     addOperand(probe, *row, index++, operand);
@@ -229,6 +234,8 @@ Json probeCall(const Json &given, Run &kept) {
       if (!isContiguous(view))
         throw Error("the row does not take strides");
   KernelProfile profile = profileKernel(probe.call);
+  if (problem)
+    throw Error("an index is out of range");
   Run first = runAt(probe.call, profile, 0);
   kept = runAt(probe.call, profile, 2048);
   for (size_t i = 0; i < first.bytes.size(); ++i)

@@ -22,14 +22,6 @@ namespace {
 using namespace offload;
 using namespace offload::run;
 
-void refuseOtherDevices(const std::string &device) {
-  if (device.rfind("cuda", 0) == 0)
-    throw rt::Error("--device=" + device +
-                    " is not supported by this build; use --device=host");
-  if (device != "host")
-    throw rt::Error("--device=" + device + " is unknown; use --device=host");
-}
-
 rt::TensorMap allStates(rt::Session &session) {
   rt::TensorMap states;
   for (const rt::ValueInfo &info : session.states())
@@ -51,6 +43,8 @@ bool haveSameBits(const rt::TensorMap &a, const rt::TensorMap &b) {
 
 void report(const Arguments &arguments, rt::Session &session,
             const rt::TensorMap &outputs, uint64_t changedOutputs) {
+  if (std::string text = session.statistics().warning; !text.empty())
+    std::cerr << "offload-run: warning: " << text << "\n";
   switch (arguments.stats) {
   case StatsForm::Json:
     std::cout << statisticsJson(session.statistics(), changedOutputs);
@@ -65,7 +59,7 @@ void report(const Arguments &arguments, rt::Session &session,
 }
 
 int runFile(Arguments arguments, InterruptGuard &guard) {
-  refuseOtherDevices(arguments.session.device);
+  arguments.session.keepTimes = arguments.stats != StatsForm::None;
   if (arguments.threads)
     rt::setKernelThreads(arguments.threads);
   arguments.session.beforeNode = [&guard](const std::string &) {
