@@ -9,6 +9,8 @@
 //      behind each place and behind the scratch tell of writes past their end.
 //      The run is repeated with other places; the bytes must be the same.
 
+#include "CudaProbe.h"
+
 #include "offload/OffFormat/Operators.h"
 #include "offload/Runtime/Kernels.h"
 #include "offload/Runtime/Tensor.h"
@@ -233,6 +235,17 @@ Json probeCall(const Json &given, Run &kept) {
     for (const TensorView &view : probe.call.operands)
       if (!isContiguous(view))
         throw Error("the row does not take strides");
+  if (given.value("cuda", false)) {
+    CudaProbe onCuda = probeOnCuda(probe.call);
+    kept = {};
+    for (const std::vector<std::byte> &output : onCuda.outputs) {
+      kept.bytes.push_back(static_cast<int64_t>(output.size()));
+      kept.outputs.emplace_back(kept.bytes.back(), 0);
+      std::copy(output.begin(), output.end(), kept.outputs.back().data());
+    }
+    probe.call.place.deviceForms = true;
+    return describe(onCuda.profile, kept, *row, probe.call);
+  }
   KernelProfile profile = profileKernel(probe.call);
   if (problem)
     throw Error("an index is out of range");
