@@ -59,6 +59,18 @@ def difference(got, want, toolkit):
     return toolkit.relative_error(got, want)
 
 
+def updates(judge, card):
+    """Bit for bit as numpy rounds."""
+    import test_kernels
+    case = test_kernels.Kernels("test_updates_round_every_operation")
+    case.probe = card
+    try:
+        case.test_updates_round_every_operation()
+        judge.count("updates")
+    except Exception as error:  # an assertion, or what the kernel throws
+        judge.count("updates", str(error)[:300])
+
+
 def kernels(judge):
     os.environ["OFFLOAD_BUILD"] = str(judge.bundle)
     import kernel_cases
@@ -80,6 +92,7 @@ def kernels(judge):
             over.append((case.op, figures["scratch"], figures["planned_scratch"]))
             problem = problem or "scratch %d, planned %d" % over[-1][1:]
         judge.count("kernel " + case.name, problem)
+    updates(judge, card)
     for op in sorted({o[0] for o in over}):
         print("scratch over plan: %s by up to %d bytes" % (op, max(s - p for o, s, p in over if o == op)))
 

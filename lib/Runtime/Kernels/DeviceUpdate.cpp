@@ -52,6 +52,12 @@ struct AdamScalars {
   }
 };
 
+/// A number beside the elements. As a number of the host's, a divisor would be
+/// turned into a factor on a card.
+at::Tensor besideElements(double value, const at::Tensor &elements) {
+  return makeEmpty({}, elements.scalar_type()).fill_(value);
+}
+
 /// `to` may be `from` in other clothes; elements keep their positions.
 void multiplyInto(at::Tensor &to, const at::Tensor &from, double factor) {
   at::mul_out(to, from,
@@ -91,7 +97,7 @@ OFFLOAD_DEVICE_KERNEL(Offload_AdamW) {
   vNext.add_(term);
   at::Tensor bottom = makeEmpty(w.sizes(), w.scalar_type());
   at::sqrt_out(bottom, vNext);
-  bottom.div_(s.bias2Root).add_(s.epsilon);
+  bottom.div_(besideElements(s.bias2Root, bottom)).add_(s.epsilon);
   at::div_out(term, mNext, bottom);
   multiplyInto(term, term, s.rate);
   multiplyInto(wNext, w, s.keep);

@@ -124,7 +124,8 @@ bool isOperandMemory(const at::Tensor &tensor) {
 void separate(KernelOutputs &outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     at::Tensor &tensor = outputs[i].tensor;
-    bool shared = tensor.storage_offset() != 0 || isOperandMemory(tensor);
+    bool shared = tensor.storage_offset() != 0 || isOperandMemory(tensor) ||
+                  tensor.storage().nbytes() > tensor.nbytes();
     for (size_t j = 0; j < i; ++j)
       shared |= outputs[j].tensor.storage().data() == tensor.storage().data() &&
                 tensor.numel() != 0;
