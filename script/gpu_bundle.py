@@ -3,6 +3,7 @@
 BUILD FOLDER [MODEL...]: programs go to FOLDER/bin and FOLDER/lib, each model to
 FOLDER/models/NAME: its file, one `.off` for each budget and depth, feeds, and the
 outputs of the host device."""
+import hashlib
 import json
 import os
 import shutil
@@ -66,6 +67,27 @@ def gather_model(toolkit, models, name, folder):
     (folder / "model.onnx").unlink()
 
 
+def gather_scripts(folder):
+    """So that the folder is all that the other machine needs."""
+    for name in ("script/gpu-test", "script/gpu_test.py", "test/differential/kernel_cases.py",
+                 "test/differential/test_kernels.py", "test/differential/toolkit.py",
+                 "include/offload/OffFormat/Operators.def"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+
+
+def leave_copies_out(folder):
+    """Files that are equal to an earlier one; gpu_test.py makes them again."""
+    seen, copies = {}, {}
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        name = str(path.relative_to(folder))
+        first = seen.setdefault(hashlib.sha256(path.read_bytes()).hexdigest(), name)
+        if first != name:
+            copies[name] = first
+            path.unlink()
+    (folder / "copies.json").write_text(json.dumps(copies))
+
+
 def main(build, folder, *names):
     build, folder = Path(build).resolve(), Path(folder).resolve()
     os.environ["OFFLOAD_BUILD"] = str(build)
@@ -74,9 +96,11 @@ def main(build, folder, *names):
     import toolkit
     shutil.rmtree(folder, ignore_errors=True)
     gather_programs(build, folder)
+    gather_scripts(folder)
     for name in names or SMALL:
         gather_model(toolkit, models, name, folder / "models" / name)
         print(name, flush=True)
+    leave_copies_out(folder)
     size = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
     print("%s: %.1f MiB" % (folder, size / 2 ** 20))
 
