@@ -109,6 +109,10 @@ def run(judge, off, *flags):
         return {name: data[name] for name in data.files}, json.loads(text)
 
 
+VARIANTS = ((), ("--repeat", "5", "--poison"), ("--delay=h2d:1:3", "--repeat", "3"),
+            ("--delay=compute:1:4", "--repeat", "3"), ("--delay=d2h:2:5", "--delay=host:1:6", "--repeat", "3"))
+
+
 def models(judge):
     import toolkit
     for folder in sorted((judge.bundle / "models").iterdir()):
@@ -117,8 +121,7 @@ def models(judge):
             want = {name: data[name] for name in data.files}
         first = None
         for schedule in about["schedules"]:
-            for flags in ((), ("--repeat", "5", "--poison"), ("--delay=h2d:1:3",), ("--delay=compute:1:4",),
-                          ("--delay=d2h:2:5",)):
+            for flags in VARIANTS if schedule["file"] == "half.off" else VARIANTS[:1]:
                 name = "%s %s %s" % (about["name"], schedule["file"], " ".join(flags))
                 try:
                     outputs, stats = run(judge, folder / schedule["file"], *flags)

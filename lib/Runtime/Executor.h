@@ -26,9 +26,9 @@ namespace offload::rt {
 struct StepRun {
   std::shared_ptr<const Binding> binding;
   FedValues fed;
-  std::map<uint32_t, const std::byte *> feeds;       // by value
-  std::map<uint32_t, Tensor> results;                // by value
-  std::map<uint32_t, std::byte *> landing; // of results that are copied on
+  std::map<uint32_t, const std::byte *> feeds; // by value
+  std::map<uint32_t, Tensor> results;          // by value
+  std::map<uint32_t, std::byte *> landing;     // of results that are copied on
   std::map<uint32_t, std::vector<uint8_t>> launched; // staged launch values
   std::shared_ptr<Memory> hostScratch;
 };

@@ -248,10 +248,10 @@ void FileSession::stage(StepRun &step, const TensorMap &feeds) {
   staging->begin(runBytes, loaded.values.size());
   for (auto &[number, data] : step.feeds) {
     auto fed = feeds.find(loaded.values[number].name);
-    data = staging->put(data, fed == feeds.end()
-                                  ? static_cast<int64_t>(
-                                        loaded.values[number].contents.size())
-                                  : fed->second.sizeBytes());
+    data = staging->put(
+        data, fed == feeds.end()
+                  ? static_cast<int64_t>(loaded.values[number].contents.size())
+                  : fed->second.sizeBytes());
   }
   for (auto &[number, bytes] : step.launched)
     step.feeds[number] =

@@ -26,7 +26,9 @@ public:
   std::byte *deviceAddress(uint32_t value) const;
   /// Where memory begins that no value keeps from step to step.
   int64_t carriedBytes() const;
-  std::byte *scratch() const { return arenaMemory->data() + program.scratchOffset; }
+  std::byte *scratch() const {
+    return arenaMemory->data() + program.scratchOffset;
+  }
   /// On the host; null for a feed without a default, and for what a run
   /// returns. A state and its next value have one address.
   std::byte *hostAddress(uint32_t value) const;

@@ -275,12 +275,12 @@ TEST_P(DeviceConformance, ManyEventsAcrossAllQueues) {
 
 TEST_P(DeviceConformance, QueuesRunSideBySide) {
   auto a = device->makeEvent();
+  auto there = device->allocateDevice(64);
   std::atomic<bool> isReleased = false;
   device->launch(Queue::Host, [&] {
     while (!isReleased)
       std::this_thread::yield();
   });
-  auto there = device->allocateDevice(64);
   device->fill(Queue::H2D, there->data(), 1, 64);
   device->record(Queue::H2D, *a);
   device->synchronize(*a); // hangs where one queue holds up another

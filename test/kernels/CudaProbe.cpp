@@ -2,9 +2,11 @@
 //
 // In:  a call.
 // Out: its outputs, back on the host.
-// How: as a session does it: operands are copied to the card, the kernel is tried
-//      out and then run with its outputs at places that held NaN and with exactly
-//      the scratch that the dry run told. The second run has another scratch.
+// How: as a session does it: operands are copied to the card, the kernel is
+// tried
+//      out and then run with its outputs at places that held NaN and with
+//      exactly the scratch that the dry run told. The second run has another
+//      scratch.
 
 #include "CudaProbe.h"
 
@@ -75,9 +77,8 @@ private:
     return all;
   }
 
-  std::vector<std::vector<std::byte>> run(const KernelCall &call,
-                                          const KernelProfile &profile,
-                                          int64_t shift) {
+  std::vector<std::vector<std::byte>>
+  run(const KernelCall &call, const KernelProfile &profile, int64_t shift) {
     std::vector<std::unique_ptr<Memory>> memory;
     auto place = [&](int64_t bytes) {
       memory.push_back(device->allocateDevice(bytes + shift + kAlignBytes));
@@ -88,9 +89,8 @@ private:
     std::vector<void *> places;
     std::vector<std::vector<std::byte>> outputs;
     for (const OutputProfile &output : profile.outputs) {
-      int64_t count =
-          std::accumulate(output.dims.begin(), output.dims.end(), int64_t(1),
-                          std::multiplies<>());
+      int64_t count = std::accumulate(output.dims.begin(), output.dims.end(),
+                                      int64_t(1), std::multiplies<>());
       outputs.emplace_back(packedBytes(output.type, count));
       places.push_back(place(static_cast<int64_t>(outputs.back().size())));
     }

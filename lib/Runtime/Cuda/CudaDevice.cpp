@@ -3,7 +3,8 @@
 // In:  work, copies, events in issue order from one launching thread.
 // Out: their effects, in the order of each stream; the first error.
 // Not: what is computed, and in which order (the executor).
-// How: everything but tasks of the host queue is issued at once from the calling
+// How: everything but tasks of the host queue is issued at once from the
+// calling
 //      thread; nothing blocks it but allocation, synchronize and drain. Host
 //      tasks are host functions of a fourth stream, so that order is stream
 //      order alone. After an error nothing more is issued until recover(); what
@@ -161,8 +162,11 @@ int existing(int index) {
   cudaError_t code = cudaGetDeviceCount(&count);
   if (code != cudaSuccess) {
     cudaGetLastError();
-    throw Error("cuda:" + std::to_string(index) +
-                " is not there: " + cudaGetErrorString(code) +
+    std::string reason = code == cudaErrorInsufficientDriver
+                             ? "there is no NVIDIA driver, or an older one "
+                               "than CUDA 13 needs"
+                             : cudaGetErrorString(code);
+    throw Error("cuda:" + std::to_string(index) + " is not there: " + reason +
                 "; use the device 'host'");
   }
   if (index < 0 || index >= count)

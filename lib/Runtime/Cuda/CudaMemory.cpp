@@ -91,10 +91,10 @@ public:
         mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED)
-      throw Error("no " + std::to_string(bytes) + " bytes of host memory: " +
-                  std::to_string(sysconf(_SC_AVPHYS_PAGES) *
-                                 sysconf(_SC_PAGESIZE)) +
-                  " are free");
+      throw Error(
+          "no " + std::to_string(bytes) + " bytes of host memory: " +
+          std::to_string(sysconf(_SC_AVPHYS_PAGES) * sysconf(_SC_PAGESIZE)) +
+          " are free");
     madvise(pages, static_cast<size_t>(bytes), MADV_HUGEPAGE);
     start = static_cast<std::byte *>(pages);
     if (pinned)

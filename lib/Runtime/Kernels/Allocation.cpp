@@ -201,8 +201,9 @@ int64_t ProfilingFrame::scratchBytes(std::span<const int> outputs) const {
 
 PlacedFrame::PlacedFrame(bool isCuda, std::vector<Place> places, void *scratch,
                          int64_t scratchBytes, unsigned expectedRequests)
-    : AllocationFrame(isCuda), places(std::move(places)), scratch(static_cast<std::byte *>(scratch)),
-      scratchBytes(scratchBytes), expectedRequests(expectedRequests) {}
+    : AllocationFrame(isCuda), places(std::move(places)),
+      scratch(static_cast<std::byte *>(scratch)), scratchBytes(scratchBytes),
+      expectedRequests(expectedRequests) {}
 
 PlacedFrame::~PlacedFrame() { close(); }
 

@@ -2,9 +2,9 @@
 //
 // While a frame is open on a thread, every request that ATen makes there is the
 // frame's; on all other threads, and outside of frames, the allocator that was
-// installed before serves. Requests of zero bytes are not counted. A frame is of
-// the host or of a CUDA device; requests to the other one's allocator are not
-// its own.
+// installed before serves. Requests of zero bytes are not counted. A frame is
+// of the host or of a CUDA device; requests to the other one's allocator are
+// not its own.
 
 #ifndef OFFLOAD_RUNTIME_KERNELS_ALLOCATION_H
 #define OFFLOAD_RUNTIME_KERNELS_ALLOCATION_H
@@ -73,7 +73,7 @@ private:
 /// device that is the place's profile memory, and more where that ends.
 class ProfilingFrame final : public AllocationFrame {
 public:
-  explicit ProfilingFrame(const KernelPlace &place)
+  explicit ProfilingFrame(const KernelPlace &place = {})
       : AllocationFrame(!place.onHost()), place(place) {}
   ~ProfilingFrame() override;
   /// The request that made the memory at `data`, or -1.

@@ -126,8 +126,7 @@ at::Tensor takeOnDevice(at::Tensor &out, const at::Tensor &x,
 } // namespace
 
 at::Tensor tableOnDevice(const Dims &table) {
-  at::Tensor made =
-      makeEmpty({static_cast<int64_t>(table.size())}, at::kLong);
+  at::Tensor made = makeEmpty({static_cast<int64_t>(table.size())}, at::kLong);
   made.copy_(at::from_blob(const_cast<int64_t *>(table.data()),
                            {static_cast<int64_t>(table.size())}, at::kLong),
              true);

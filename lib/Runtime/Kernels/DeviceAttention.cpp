@@ -78,8 +78,7 @@ at::Tensor biasOf(const AttentionCall &call) {
     return bias;
   if (bias.defined())
     return at::masked_fill(bias, hidden, kNever);
-  at::Tensor zeros =
-      makeEmpty(hidden.sizes(), scoreType(call.query)).zero_();
+  at::Tensor zeros = makeEmpty(hidden.sizes(), scoreType(call.query)).zero_();
   return zeros.masked_fill_(hidden, kNever);
 }
 
@@ -101,8 +100,7 @@ at::Tensor headsOf(const at::Tensor &x, const HeadRange &range,
 
 at::Tensor partOf(const at::Tensor &bias, const HeadRange &range) {
   at::Tensor part = bias.select(0, bias.size(0) == 1 ? 0 : range.batch);
-  return part.size(0) == 1 ? part
-                           : part.narrow(0, range.first, range.count);
+  return part.size(0) == 1 ? part : part.narrow(0, range.first, range.count);
 }
 
 /// Softmax over the last dimension; a row of minus infinities becomes zeros.
@@ -125,9 +123,8 @@ void attendHeads(const AttentionCall &call, const at::Tensor &key,
       part(seen).copy_(scores);
   };
   at::Tensor query = headsOf(call.query, range, 1, type);
-  at::Tensor scores =
-      at::bmm(query, headsOf(key, range, call.groupSize(), type)
-                         .transpose(1, 2));
+  at::Tensor scores = at::bmm(
+      query, headsOf(key, range, call.groupSize(), type).transpose(1, 2));
   scores.mul_(call.scale);
   show(0, scores);
   if (call.softcap != 0)
@@ -150,8 +147,7 @@ at::Tensor cacheRows(const KernelContext &context, const at::Tensor &cache,
   at::Tensor ids = positions.to(at::kLong);
   if (int32_t *problem = context.problem()) {
     at::Tensor wrong = at::ge(ids, cache.size(0)).logical_or_(at::lt(ids, 0));
-    tensorAt(problem, {1}, {1}, at::kInt)
-        .logical_or_(wrong.any().unsqueeze(0));
+    tensorAt(problem, {1}, {1}, at::kInt).logical_or_(wrong.any().unsqueeze(0));
   }
   ids = at::clamp(ids, 0, cache.size(0) - 1);
   at::Tensor rows = cache.index_select(0, ids.reshape(-1));

@@ -1,6 +1,6 @@
-// The rows whose kernel reads or writes elements on the host, and so has another
-// form for devices: ATen calls alone, which hold wherever tensors lie. Rows whose
-// forms differ in one function only ask usesDeviceForms() there.
+// The rows whose kernel reads or writes elements on the host, and so has
+// another form for devices: ATen calls alone, which hold wherever tensors lie.
+// Rows whose forms differ in one function only ask usesDeviceForms() there.
 
 #ifndef OFFLOAD_RUNTIME_KERNELS_DEVICEFORMS_H
 #define OFFLOAD_RUNTIME_KERNELS_DEVICEFORMS_H

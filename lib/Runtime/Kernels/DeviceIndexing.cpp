@@ -1,9 +1,11 @@
 // Operators that read or write by index, for devices.
 //
 // In:  data, and indices of 32 or 64 bits.
-// Out: as on the host. Nothing waits for the device, so an index out of range is
+// Out: as on the host. Nothing waits for the device, so an index out of range
+// is
 //      replaced by the nearest one and told by the call's `problem`.
-// How: indices become 64-bit offsets by arithmetic on tensors; ATen's selection,
+// How: indices become 64-bit offsets by arithmetic on tensors; ATen's
+// selection,
 //      gather and indexed writes do the rest. Sums of updates that meet go by
 //      ATen's sorted accumulation, one after the other in the indices' order;
 //      products have no such form and are taken tuple by tuple.
@@ -43,8 +45,7 @@ at::Tensor tupleOffsets(const KernelContext &context, const at::Tensor &indices,
                 " indices are longer than the data's rank");
   int64_t batches = product(data, 0, batchDims);
   at::Tensor tuples = indices.reshape({batches, -1, length});
-  at::Tensor offsets =
-      makeEmpty({batches, tuples.size(1)}, at::kLong).zero_();
+  at::Tensor offsets = makeEmpty({batches, tuples.size(1)}, at::kLong).zero_();
   if (batches > 1)
     offsets.add_(at::arange(batches, offsets.options()).unsqueeze(1));
   for (int64_t k = 0; k < length; ++k) {
@@ -99,8 +100,8 @@ at::Tensor elementOffsets(const at::Tensor &indices, at::IntArrayRef data,
     }
     Dims shape(indices.dim(), 1);
     shape[i] = indices.size(i);
-    offsets.add_(
-        at::arange(indices.size(i), offsets.options()).view(shape), stride);
+    offsets.add_(at::arange(indices.size(i), offsets.options()).view(shape),
+                 stride);
   }
   return offsets.view(-1);
 }
@@ -130,8 +131,8 @@ OFFLOAD_DEVICE_KERNEL(GatherElements) {
   at::Tensor data = context.contiguous(0), given = context[1];
   int64_t axis = wrapAxis(context.intAttr("axis", 0), data.dim());
   if (data.dim() == 0 || given.numel() == 0)
-    return {makeEmpty(given.sizes(), data.scalar_type()).copy_(
-        data.expand(given.sizes()))};
+    return {makeEmpty(given.sizes(), data.scalar_type())
+                .copy_(data.expand(given.sizes()))};
   requireRows(data.size(axis), given);
   at::Tensor index = inRange(context, given, data.size(axis));
   at::Tensor out = makeEmpty(given.sizes(), data.scalar_type());
@@ -144,8 +145,7 @@ OFFLOAD_DEVICE_KERNEL(GatherND) {
   int64_t batchDims = context.intAttr("batch_dims", 0);
   int64_t inner = batchDims + indices.size(-1);
   Dims dims = indices.sizes().slice(0, indices.dim() - 1).vec();
-  at::Tensor offsets =
-      tupleOffsets(context, indices, data.sizes(), batchDims);
+  at::Tensor offsets = tupleOffsets(context, indices, data.sizes(), batchDims);
   at::IntArrayRef rest = data.sizes().slice(inner);
   dims.insert(dims.end(), rest.begin(), rest.end());
   at::Tensor out = makeEmpty(dims, data.scalar_type());

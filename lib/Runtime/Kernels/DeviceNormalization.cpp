@@ -33,9 +33,9 @@ at::Tensor normalizeGroups(const at::Tensor &x, int64_t groups,
                            const at::Tensor &scale, const at::Tensor &bias,
                            double epsilon) {
   int64_t plane = product(x.sizes(), 2, x.dim());
-  return std::get<0>(at::native_group_norm(
-      x, parameter(scale, x), parameter(bias, x), x.size(0), x.size(1), plane,
-      groups, epsilon));
+  return std::get<0>(at::native_group_norm(x, parameter(scale, x),
+                                           parameter(bias, x), x.size(0),
+                                           x.size(1), plane, groups, epsilon));
 }
 
 /// One value for each group as one for each channel.

@@ -58,8 +58,7 @@ at::Tensor overData(const KernelContext &context, at::Tensor x) {
   Dims shape = data;
   shape[axis] = (data[axis] + block - 1) / block;
   if (x.numel() != product(shape, 0, shape.size()))
-    throw Error("the scale has " + std::to_string(x.numel()) +
-                " values, not " +
+    throw Error("the scale has " + std::to_string(x.numel()) + " values, not " +
                 std::to_string(product(shape, 0, shape.size())));
   Dims repeated = shape;
   repeated.insert(repeated.begin() + axis + 1, block);

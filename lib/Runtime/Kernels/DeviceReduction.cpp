@@ -25,16 +25,15 @@ KernelOutputs argument(const KernelContext &context, bool largest) {
   bool last = context.intAttr("select_last_index", 0);
   bool keep = context.intAttr("keepdims", 1);
   at::Tensor input = last ? x.flip(axis) : x;
-  at::Tensor out = largest ? at::argmax(input, axis, keep)
-                           : at::argmin(input, axis, keep);
+  at::Tensor out =
+      largest ? at::argmax(input, axis, keep) : at::argmin(input, axis, keep);
   if (last)
     out.neg_().add_(x.size(axis) - 1);
   return {context.dims(0).empty() ? out.view(at::IntArrayRef{}) : out};
 }
 
 at::Tensor runningSum(const at::Tensor &x, int64_t axis) {
-  bool isRow = x.numel() == x.size(axis) &&
-               at::isFloatingType(x.scalar_type());
+  bool isRow = x.numel() == x.size(axis) && at::isFloatingType(x.scalar_type());
   at::ScalarType type = x.scalar_type();
   if (type == at::kHalf || type == at::kBFloat16)
     type = at::kFloat;

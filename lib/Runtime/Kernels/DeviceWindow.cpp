@@ -160,10 +160,9 @@ OFFLOAD_DEVICE_KERNEL(Conv) {
     pads = none;
   }
   at::Tensor bias = context.optionalOperand(2);
-  return {at::convolution(x, weight,
-                          bias.defined() ? std::optional(bias) : std::nullopt,
-                          window.strides, pads, window.dilations, false, none,
-                          groups)};
+  return {at::convolution(
+      x, weight, bias.defined() ? std::optional(bias) : std::nullopt,
+      window.strides, pads, window.dilations, false, none, groups)};
 }
 
 OFFLOAD_DEVICE_KERNEL(ConvTranspose) {
@@ -177,14 +176,14 @@ OFFLOAD_DEVICE_KERNEL(ConvTranspose) {
                 " channels, the input has " + std::to_string(x.size(1)));
   at::Tensor bias = context.optionalOperand(2);
   // Without pads, then cut or extended: pads and output sizes of every kind.
-  at::Tensor full = at::convolution(x, weight, {}, window.strides, none,
-                                    window.dilations, true, none,
-                                    context.intAttr("group", 1));
+  at::Tensor full =
+      at::convolution(x, weight, {}, window.strides, none, window.dilations,
+                      true, none, context.intAttr("group", 1));
   Dims begin(window.rank()), end(window.rank());
   for (size_t i = 0; i < window.rank(); ++i) {
     begin[i] = -window.padsBegin[i];
-    end[i] = sizes[i] + window.padsBegin[i] -
-             full.size(static_cast<int64_t>(i) + 2);
+    end[i] =
+        sizes[i] + window.padsBegin[i] - full.size(static_cast<int64_t>(i) + 2);
   }
   at::Tensor out = padded(full, begin, end, 0);
   if (bias.defined()) {
@@ -228,8 +227,8 @@ OFFLOAD_DEVICE_KERNEL(AveragePool) {
   at::Tensor x = pooling.input;
   if (type == at::kHalf || type == at::kBFloat16)
     x = x.to(at::kFloat);
-  x = padded(x, w.padsBegin,
-             neededEnd(w, pooling.spatial, pooling.positions), 0);
+  x = padded(x, w.padsBegin, neededEnd(w, pooling.spatial, pooling.positions),
+             0);
   at::Tensor sums = windowSums(pooling, x);
   for (size_t i = 0; i < w.rank(); ++i) {
     Dims shape(sums.dim(), 1);
