@@ -27,7 +27,7 @@ if(TARGET offload-run)
     INSTALL_RPATH "${OFFLOAD_SITE_PACKAGES}/torch/lib")
 endif()
 
-install(TARGETS offload OffloadOffFormat OffloadRuntime OffloadKernels ${_tools}
+install(TARGETS offload OffloadOffFormat OffloadRuntime OffloadKernels OffloadCuda ${_tools}
         EXPORT offloadTargets
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
         RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")

@@ -58,16 +58,21 @@ if(OFFLOAD_KERNELS_ARCHIVE)
   set_target_properties(OffloadKernels PROPERTIES
     IMPORTED_LOCATION "${OFFLOAD_KERNELS_ARCHIVE}")
   target_link_libraries(OffloadKernels INTERFACE
-    OffloadOffFormat OffloadRuntime "$<LINK_ONLY:tw::torch>")
+    OffloadOffFormat OffloadRuntime "$<LINK_ONLY:tw::torch_with_cuda>")
 else()
   offload_room(OffloadKernels lib/Runtime/Kernels)
   target_link_libraries(OffloadKernels
-    PUBLIC OffloadOffFormat OffloadRuntime PRIVATE tw::torch)
+    PUBLIC OffloadOffFormat OffloadRuntime PRIVATE tw::torch_with_cuda)
   offload_precompile(OffloadKernels <ATen/ATen.h>)
 endif()
+# CUDA's runtime alone, from NVIDIA's Python packages: no toolkit, no LibTorch.
+offload_room(OffloadCuda lib/Runtime/Cuda)
+target_link_libraries(OffloadCuda
+  PUBLIC OffloadOffFormat OffloadRuntime
+  PRIVATE tw::cudart Threads::Threads ${CMAKE_DL_LIBS})
 find_package(ZLIB REQUIRED) # .npz files
 target_link_libraries(OffloadRuntime
-  PUBLIC OffloadOffFormat OffloadKernels PRIVATE onnx::proto ZLIB::ZLIB Threads::Threads)
+  PUBLIC OffloadOffFormat OffloadKernels OffloadCuda PRIVATE onnx::proto ZLIB::ZLIB Threads::Threads)
 
 # What a user links: offload::offload.
 add_library(offload INTERFACE)

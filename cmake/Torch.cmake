@@ -4,8 +4,8 @@
 # toolkit. These targets need none, and nothing inside the environment changes.
 #
 #   tw::torch            CPU
-#   tw::torch_with_cuda  CPU and CUDA; made where the wheel and NVIDIA's
-#                        headers are there
+#   tw::torch_with_cuda  CPU and CUDA
+#   tw::cudart           CUDA's runtime, from NVIDIA's packages
 #
 # In: OFFLOAD_SITE_PACKAGES, the folder that holds torch/ (and nvidia/).
 
@@ -30,16 +30,13 @@ if(NOT TARGET tw::torch)
   add_library(tw::torch INTERFACE IMPORTED GLOBAL)
   target_link_libraries(tw::torch INTERFACE tw::torch_cpu tw::c10)
 
-  if(EXISTS "${_torch}/lib/libtorch_cuda.so" AND
-     EXISTS "${_nvidia}/include/cuda_runtime_api.h")
-    _torch_library(cudart libcudart.so.13 "${_nvidia}/lib/libcudart.so.13")
-    target_include_directories(tw::cudart SYSTEM INTERFACE "${_nvidia}/include")
-    _torch_library(torch_cuda libtorch_cuda.so "${_torch}/lib/libtorch_cuda.so")
-    _torch_library(c10_cuda libc10_cuda.so "${_torch}/lib/libc10_cuda.so")
-    # CUDA kernels register themselves when the library loads: keep it needed.
-    add_library(tw::torch_with_cuda INTERFACE IMPORTED GLOBAL)
-    target_link_libraries(tw::torch_with_cuda INTERFACE
-      "-Wl,--push-state,--no-as-needed" tw::torch_cuda "-Wl,--pop-state"
-      tw::c10_cuda tw::torch tw::cudart)
-  endif()
+  _torch_library(cudart libcudart.so.13 "${_nvidia}/lib/libcudart.so.13")
+  target_include_directories(tw::cudart SYSTEM INTERFACE "${_nvidia}/include")
+  _torch_library(torch_cuda libtorch_cuda.so "${_torch}/lib/libtorch_cuda.so")
+  _torch_library(c10_cuda libc10_cuda.so "${_torch}/lib/libc10_cuda.so")
+  # CUDA kernels register themselves when the library loads: keep it needed.
+  add_library(tw::torch_with_cuda INTERFACE IMPORTED GLOBAL)
+  target_link_libraries(tw::torch_with_cuda INTERFACE
+    "-Wl,--push-state,--no-as-needed" tw::torch_cuda "-Wl,--pop-state"
+    tw::c10_cuda tw::torch tw::cudart)
 endif()

@@ -28,7 +28,8 @@ public:
   llvm::Error run(Graph &graph, PassContext &context) override {
     if (llvm::Error error = prepareForPlan(graph))
       return error;
-    llvm::Expected<PlanModel> model = readPlanModel(graph);
+    llvm::Expected<PlanModel> model =
+        readPlanModel(graph, context.target.isCard());
     if (!model)
       return model.takeError();
     PlanRequest request;

@@ -156,6 +156,17 @@ bool OperatorInfo::supportsType(DataType type) const {
   return false;
 }
 
+ScratchFormula deviceScratch(Op op) {
+  switch (op) {
+#define DEVICE_SCRATCH(Id, Input, Output, Constant)                            \
+  case Op::Id:                                                                 \
+    return {Input, Output, Constant};
+#include "offload/OffFormat/DeviceScratch.def"
+  default:
+    return operatorInfo(op).scratch;
+  }
+}
+
 std::span<const OperatorInfo> operatorTable() { return kTable; }
 
 const OperatorInfo *findOperator(std::string_view domain, std::string_view name,

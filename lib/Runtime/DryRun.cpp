@@ -13,6 +13,7 @@
 #include <concepts>
 #include <cstdlib>
 #include <new>
+#include <optional>
 
 namespace offload::rt {
 
@@ -117,6 +118,8 @@ int64_t spannedBytes(const TensorView &view) {
 std::shared_ptr<const KernelProfile> DryRun::profile(Queue queue,
                                                      const KernelCall &call) {
   std::string signature = Signature(call).text;
+  if (queue == Queue::Host) // another place than a device's
+    signature += 'h';
   auto found = known.find(signature);
   if (found != known.end())
     return found->second;
@@ -126,15 +129,41 @@ std::shared_ptr<const KernelProfile> DryRun::profile(Queue queue,
   return known[std::move(signature)] = made;
 }
 
+/// Operands read the front of the memory for dry runs, what the kernel makes
+/// lies behind. Returns memory of their own where that is too small.
+std::unique_ptr<Memory> DryRun::zerosOnDevice(KernelCall &call, int64_t bytes) {
+  device.drain();
+  std::unique_ptr<Memory> own;
+  int64_t front = alignUp(bytes);
+  if (front > memoryBytes) {
+    own = device.allocateDevice(bytes);
+    front = 0;
+  }
+  std::byte *zeros = own ? own->data() : memory;
+  device.fill(Queue::Compute, zeros, 0, bytes);
+  for (TensorView &view : call.operands)
+    view.data = zeros;
+  call.place.profileMemory = memory + front;
+  call.place.profileBytes = memoryBytes - front;
+  return own;
+}
+
 std::shared_ptr<const KernelProfile> DryRun::runOn(Queue queue,
                                                    KernelCall call) {
   int64_t most = 0;
   for (const TensorView &view : call.operands)
     if (view.type != DataType::Undefined)
       most = std::max(most, spannedBytes(view));
-  Zeros zeros(most);
-  for (TensorView &view : call.operands)
-    view.data = zeros.data();
+  std::optional<Zeros> zeros;
+  std::unique_ptr<Memory> more;
+  call.place = device.kernelPlace(queue);
+  if (call.place.onHost()) {
+    zeros.emplace(most);
+    for (TensorView &view : call.operands)
+      view.data = zeros->data();
+  } else {
+    more = zerosOnDevice(call, most);
+  }
   std::shared_ptr<const KernelProfile> made;
   std::exception_ptr failed;
   device.launch(queue, [&] {
@@ -148,6 +177,8 @@ std::shared_ptr<const KernelProfile> DryRun::runOn(Queue queue,
   device.synchronize(*done);
   if (failed)
     std::rethrow_exception(failed);
+  if (device.error())
+    std::rethrow_exception(device.error());
   if (!made)
     throw Error("was not tried out, since the step before it has failed");
   return made;

@@ -17,6 +17,13 @@ class DryRun {
 public:
   explicit DryRun(Device &device) : device(device) {}
 
+  /// Memory of the device that dry runs may overwrite; nothing is taken besides
+  /// unless it is too small. The device is drained first.
+  void useMemory(std::byte *start, int64_t bytes) {
+    memory = start;
+    memoryBytes = bytes;
+  }
+
   /// Runs `call` on zeros, on the thread of `queue`; calls that differ only in
   /// their memory share one profile. Data pointers of the operands are ignored.
   /// Throws what the kernel throws, without the node's name.
@@ -27,8 +34,11 @@ public:
 
 private:
   std::shared_ptr<const KernelProfile> runOn(Queue queue, KernelCall call);
+  std::unique_ptr<Memory> zerosOnDevice(KernelCall &call, int64_t bytes);
 
   Device &device;
+  std::byte *memory = nullptr;
+  int64_t memoryBytes = 0;
   std::unique_ptr<Event> done = device.makeEvent();
   /// Dynamic shapes may bring ever new signatures; then the old ones go.
   static constexpr size_t kMostProfiles = 1 << 16;

@@ -14,6 +14,8 @@
 #include "TsanRanges.h"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 namespace offload::rt {
 
@@ -22,7 +24,9 @@ Executor::Executor(const Program &program, const LaunchList &list,
                    const SessionOptions &options, const std::atomic<bool> &stop)
     : program(program), list(list), storage(storage), shapes(shapes),
       device(device), options(options), stop(stop),
-      events(list.timeline.ops.size()), places(findPlaceUses(program, list)) {
+      events(list.timeline.ops.size()), places(findPlaceUses(program, list)),
+      problems(device.allocateShared(
+          static_cast<int64_t>(program.nodes.size() * sizeof(int32_t)))) {
   auto need = [&](uint32_t op) {
     if (!events[op])
       events[op] = device.makeEvent();
@@ -66,11 +70,26 @@ StepCounts Executor::run(const std::shared_ptr<StepRun> &step) {
       device.synchronize(*events[op]);
     if (std::exception_ptr error = device.error())
       std::rethrow_exception(error);
+    throwProblems();
   } catch (...) {
     device.recover();
     throw;
   }
   return counts;
+}
+
+/// What kernels on the device found wrong with their operands. Those of this
+/// step that a result or a later step depends on have run.
+void Executor::throwProblems() {
+  auto *found = reinterpret_cast<int32_t *>(problems->data());
+  for (uint32_t node = 0; node < program.nodes.size(); ++node) {
+    if (!std::exchange(found[node], 0))
+      continue;
+    device.drain(); // so that none is set behind this
+    std::memset(found, 0, static_cast<size_t>(problems->sizeBytes()));
+    throw Error(program.describe(node) +
+                ": an index is out of range; check the inputs it comes from");
+  }
 }
 
 /// Adds the node's name to whatever `body` throws.
@@ -165,6 +184,8 @@ std::byte *Executor::hostAddress(uint32_t value, const StepRun &step) const {
   uint32_t root = program.values[value].root;
   if (auto fed = step.feeds.find(root); fed != step.feeds.end())
     return const_cast<std::byte *>(fed->second); // only read
+  if (auto place = step.landing.find(root); place != step.landing.end())
+    return place->second;
   if (auto result = step.results.find(root); result != step.results.end())
     return result->second.bytes.get();
   if (auto made = step.launched.find(root); made != step.launched.end())
@@ -284,6 +305,8 @@ void Executor::runNode(uint32_t number, const StepRun &step) const {
   if (inPlace && isLeftOut(node, call))
     return;
   bool onHost = node.queue == Queue::Host;
+  call.place = device.kernelPlace(node.queue);
+  call.problem = reinterpret_cast<int32_t *>(problems->data()) + number;
   tellKernel(call, profile, outputs);
   runKernel(call, profile, outputs,
             onHost ? step.hostScratch->data() : storage.scratch(),

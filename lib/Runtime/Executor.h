@@ -26,8 +26,9 @@ namespace offload::rt {
 struct StepRun {
   std::shared_ptr<const Binding> binding;
   FedValues fed;
-  std::map<uint32_t, const std::byte *> feeds;       // by value
-  std::map<uint32_t, Tensor> results;                // by value
+  std::map<uint32_t, const std::byte *> feeds; // by value
+  std::map<uint32_t, Tensor> results;          // by value
+  std::map<uint32_t, std::byte *> landing;     // of results that are copied on
   std::map<uint32_t, std::vector<uint8_t>> launched; // staged launch values
   std::shared_ptr<Memory> hostScratch;
 };
@@ -71,6 +72,7 @@ private:
   void count(uint32_t op, const StepRun &step, StepCounts &counts);
   std::byte *hostAddress(uint32_t value, const StepRun &step) const;
   std::byte *addressOf(uint32_t value, Queue queue, const StepRun &step) const;
+  void throwProblems();
   void guarded(uint32_t node, const std::function<void()> &body) const;
 
   const Program &program;
@@ -82,6 +84,7 @@ private:
   const std::atomic<bool> &stop;
   std::vector<std::unique_ptr<Event>> events; // by operation; null: not waited
   std::vector<PlaceUse> places;               // by operation
+  std::unique_ptr<Memory> problems; // one int32 for each node; see KernelCall
   int64_t residentBytes = 0, residentEnd = 0;
   int64_t liveBytes = 0;
   struct Pause {

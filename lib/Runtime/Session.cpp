@@ -8,6 +8,7 @@
 //      anything is issued.
 
 #include "SessionParts.h"
+#include "Staging.h"
 #include "States.h"
 
 #include <algorithm>
@@ -19,13 +20,6 @@ namespace offload::rt {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::unique_ptr<Device> makeDevice(const std::string &name) {
-  if (name == "host")
-    return makeHostDevice();
-  throw Error("there is no device '" + name +
-              "' in this build: devices are: host");
-}
 
 class FileSession final : public Session, public SessionParts {
 public:
@@ -40,13 +34,18 @@ public:
     }
     if (!options.skipVerification)
       proveLaunchList(list, loaded);
+    device->keepTimes(options.keepTimes);
+    std::unique_ptr<Memory> arena = prepareDevice();
     try {
       bound = shapes.bindAtBound();
     } catch (const Error &error) {
       throw Error("'" + path + "': " + error.what());
     }
-    storage =
-        std::make_unique<Storage>(loaded, *bound, *device, options.poison);
+    storage = std::make_unique<Storage>(loaded, *bound, *device,
+                                        std::move(arena), options.poison);
+    if (staging)
+      shapes.useMemory(storage->arena() + storage->carriedBytes(),
+                       storage->arenaBytes() - storage->carriedBytes());
     held = std::make_unique<States>(loaded, *storage, *device);
     executor = std::make_unique<Executor>(loaded, list, *storage, shapes,
                                           *device, options, stop);
@@ -87,8 +86,10 @@ private:
         infos.push_back(describeValue(loaded.values[number]));
     return infos;
   }
+  std::unique_ptr<Memory> prepareDevice();
   void findLaunchReaders();
   void settle();
+  void stage(StepRun &step, const TensorMap &feeds);
   FeedShapes readFeeds(const TensorMap &feeds) const;
   std::shared_ptr<StepRun> prepare(const TensorMap &feeds,
                                    const FeedShapes &shapesOfFeeds);
@@ -110,6 +111,7 @@ private:
   std::unique_ptr<States> held;
   std::vector<uint32_t> launchData; // launch values that are read as data
   std::shared_ptr<Memory> hostScratch;
+  std::optional<Staging> staging; // where copies need pinned memory
   std::atomic<bool> stop = false;
   StepCounts counts;
   int64_t stepNs = 0, runBytes = 0;
@@ -117,6 +119,18 @@ private:
   uint64_t runs = 0;
   std::unique_ptr<Executor> executor; // last: drains before the rest goes
 };
+
+/// On a card: libraries first, then the arena, so that dry runs take no memory
+/// besides. Null on the host, whose dry runs need none.
+std::unique_ptr<Memory> FileSession::prepareDevice() {
+  if (!device->copiesNeedPinned())
+    return nullptr;
+  staging.emplace(*device);
+  device->prepareKernels();
+  std::unique_ptr<Memory> arena = device->allocateDevice(loaded.peakBytes);
+  shapes.useMemory(arena->data(), arena->sizeBytes());
+  return arena;
+}
 
 void FileSession::findLaunchReaders() {
   for (uint32_t i = 0; i < loaded.values.size(); ++i) {
@@ -201,6 +215,7 @@ std::shared_ptr<StepRun> FileSession::prepare(const TensorMap &feeds,
       runBytes += fed->second.sizeBytes();
     } else if (!storage->hostAddress(number)) {
       step->feeds[number] = value.contents.data();
+      runBytes += static_cast<int64_t>(value.contents.size());
     }
   }
   for (uint32_t number : loaded.outputs) {
@@ -220,7 +235,30 @@ std::shared_ptr<StepRun> FileSession::prepare(const TensorMap &feeds,
   if (!hostScratch || hostScratch->sizeBytes() < scratch)
     hostScratch = device->allocateHost(scratch, false);
   step->hostScratch = hostScratch;
+  if (staging)
+    stage(*step, feeds);
   return step;
+}
+
+/// Lets all that belongs to the caller or to this run travel through pinned
+/// memory, so that no copy blocks the launching thread.
+void FileSession::stage(StepRun &step, const TensorMap &feeds) {
+  if (!staging->holds(runBytes, loaded.values.size()))
+    settle(); // the old memory goes
+  staging->begin(runBytes, loaded.values.size());
+  for (auto &[number, data] : step.feeds) {
+    auto fed = feeds.find(loaded.values[number].name);
+    data = staging->put(
+        data, fed == feeds.end()
+                  ? static_cast<int64_t>(loaded.values[number].contents.size())
+                  : fed->second.sizeBytes());
+  }
+  for (auto &[number, bytes] : step.launched)
+    step.feeds[number] =
+        staging->put(reinterpret_cast<const std::byte *>(bytes.data()),
+                     static_cast<int64_t>(bytes.size()));
+  for (auto &[number, tensor] : step.results)
+    step.landing[number] = staging->room(tensor.sizeBytes());
 }
 
 void FileSession::runAtomically(const std::shared_ptr<StepRun> &step) {
@@ -267,8 +305,13 @@ TensorMap FileSession::run(const TensorMap &feeds) {
 
 Tensor FileSession::outputOf(uint32_t number, const StepRun &step,
                              const TensorMap &feeds) const {
-  if (auto made = step.results.find(number); made != step.results.end())
+  if (auto made = step.results.find(number); made != step.results.end()) {
+    if (auto landed = step.landing.find(number);
+        landed != step.landing.end() && made->second.sizeBytes())
+      std::memcpy(made->second.bytes.get(), landed->second,
+                  static_cast<size_t>(made->second.sizeBytes()));
     return made->second;
+  }
   const ProgramValue &value = loaded.values[number];
   const BoundValue &shape = step.binding->values[number];
   Tensor tensor = Tensor::allocate(shape.type, shape.dims);
@@ -302,6 +345,7 @@ Statistics::Figures FileSession::predict() const {
   figures.peakDeviceBytes =
       loaded.plannedPeakBytes >= 0 ? loaded.plannedPeakBytes : loaded.peakBytes;
   figures.stepNs = loaded.predictedStepNs;
+  figures.cardBytes = loaded.deviceMemoryBytes;
   std::vector<bool> isCounted(loaded.values.size(), false);
   auto addHost = [&](uint32_t value, int64_t bytes, int64_t &sum) {
     uint32_t root = loaded.values[value].root;
@@ -350,6 +394,7 @@ Statistics::Figures FileSession::measure() const {
   figures.hostBytes =
       figures.pinnedBytes + storage->plainBytes() + storage->mappedBytes();
   figures.scratchBytes = scratchBytes;
+  figures.cardBytes = device->takenBytes();
   return figures;
 }
 
@@ -368,6 +413,7 @@ Statistics FileSession::statistics() {
   result.runs = runs;
   result.waits = list.waits;
   result.droppedWaits = list.droppedWaits;
+  result.warning = device->warning();
   return result;
 }
 

@@ -69,6 +69,10 @@ public:
     return index == kNone ? binding.launch[value].get() : fed[index].get();
   }
   unsigned numProfiles() const { return dryRun.numProfiles(); }
+  /// As DryRun::useMemory.
+  void useMemory(std::byte *start, int64_t bytes) {
+    dryRun.useMemory(start, bytes);
+  }
 
 private:
   friend class Binder;

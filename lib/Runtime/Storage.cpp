@@ -49,18 +49,19 @@ void copyInParallel(const std::vector<Block> &blocks) {
 } // namespace
 
 Storage::Storage(const Program &program, const Binding &bound, Device &device,
-                 bool poison)
-    : program(program), device(device) {
+                 std::unique_ptr<Memory> given, bool poison)
+    : program(program), device(device), arenaMemory(std::move(given)) {
   findBuffers(bound);
   layOutGroups();
   for (uint32_t i = 0; i < program.values.size(); ++i)
     if (hasBuffer[i])
       place(i);
-  arena = device.allocateDevice(program.peakBytes);
+  if (!arenaMemory)
+    arenaMemory = device.allocateDevice(program.peakBytes);
   pinned = device.allocateHost(pinnedEnd, true);
   plain = device.allocateHost(plainEnd, false);
   if (poison)
-    device.fill(Queue::H2D, arena->data(), 0xff, program.peakBytes);
+    device.fill(Queue::H2D, arenaMemory->data(), 0xff, program.peakBytes);
   load();
   loadResidents();
   program.files->forgetPages();
@@ -177,7 +178,15 @@ int64_t Storage::hostCapacity(uint32_t value) const {
 
 std::byte *Storage::deviceAddress(uint32_t value) const {
   const ProgramValue &root = program.values[program.values[value].root];
-  return root.offset < 0 ? nullptr : arena->data() + root.offset;
+  return root.offset < 0 ? nullptr : arenaMemory->data() + root.offset;
+}
+
+int64_t Storage::carriedBytes() const {
+  int64_t end = 0;
+  for (const ProgramValue &value : program.values)
+    if (value.resident)
+      end = std::max(end, alignUp(value.offset + value.plannedBytes));
+  return std::min(end, arenaMemory->sizeBytes());
 }
 
 void Storage::load() {

@@ -18,19 +18,25 @@ public:
   /// Allocates all memory of the session and loads constants, defaults and
   /// first values of states. `bound`: sizes at the bound. With `poison` the
   /// arena holds NaN where nothing is loaded. Blocks until all is there.
+  /// `arena` may be null; then it is allocated here.
   Storage(const Program &program, const Binding &bound, Device &device,
-          bool poison);
+          std::unique_ptr<Memory> arena, bool poison);
 
   /// In the arena; null where the value has no place there.
   std::byte *deviceAddress(uint32_t value) const;
-  std::byte *scratch() const { return arena->data() + program.scratchOffset; }
+  /// Where memory begins that no value keeps from step to step.
+  int64_t carriedBytes() const;
+  std::byte *scratch() const {
+    return arenaMemory->data() + program.scratchOffset;
+  }
   /// On the host; null for a feed without a default, and for what a run
   /// returns. A state and its next value have one address.
   std::byte *hostAddress(uint32_t value) const;
   /// Bytes that the value's host buffer holds.
   int64_t hostCapacity(uint32_t value) const;
 
-  int64_t arenaBytes() const { return arena->sizeBytes(); }
+  std::byte *arena() const { return arenaMemory->data(); }
+  int64_t arenaBytes() const { return arenaMemory->sizeBytes(); }
   int64_t pinnedBytes() const { return pinned->sizeBytes(); }
   int64_t plainBytes() const { return plain->sizeBytes(); }
   /// Contents that host nodes read where they are: in the mapped file.
@@ -57,7 +63,7 @@ private:
   std::vector<Buffer> buffers; // by value; bytes < 0: none
   std::vector<bool> hasBuffer;
   int64_t pinnedEnd = 0, plainEnd = 0, borrowedBytes = 0;
-  std::unique_ptr<Memory> arena, pinned, plain;
+  std::unique_ptr<Memory> arenaMemory, pinned, plain;
 };
 
 } // namespace offload::rt

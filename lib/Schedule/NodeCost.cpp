@@ -83,10 +83,11 @@ int64_t countTouchedBytes(const Node &node) {
   return bytesOf(node.operands()) + bytesOf(node.results());
 }
 
-int64_t countScratchBytes(const Node &node) {
+int64_t countScratchBytes(const Node &node, bool onCard) {
   if (!node.info)
     return 0;
-  const ScratchFormula &formula = node.info->scratch;
+  const ScratchFormula formula =
+      onCard ? deviceScratch(node.info->id) : node.info->scratch;
   const int64_t inputs = bytesOf(node.operands());
   const int64_t outputs = bytesOf(node.results());
   // Percent of each, rounded up; split so that no product overflows.

@@ -138,11 +138,11 @@ llvm::Error refuse(const PlanModel &model, const PlanRequest &request) {
 
 } // namespace
 
-llvm::Expected<PlanModel> readPlanModel(const Graph &graph) {
-  llvm::Expected<StepModel> onDevice = readStep(graph, false);
+llvm::Expected<PlanModel> readPlanModel(const Graph &graph, bool onCard) {
+  llvm::Expected<StepModel> onDevice = readStep(graph, false, onCard);
   if (!onDevice)
     return onDevice.takeError();
-  llvm::Expected<StepModel> lookupsOnHost = readStep(graph, true);
+  llvm::Expected<StepModel> lookupsOnHost = readStep(graph, true, onCard);
   if (!lookupsOnHost)
     return lookupsOnHost.takeError();
   return PlanModel{std::move(*onDevice), std::move(*lookupsOnHost)};

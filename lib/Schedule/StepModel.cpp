@@ -39,8 +39,8 @@ const Value *trainingMode(const Node &node) {
 
 class StepReader {
 public:
-  StepReader(const Graph &graph, bool lookupsOnHost)
-      : graph(graph), lookupsOnHost(lookupsOnHost) {}
+  StepReader(const Graph &graph, bool lookupsOnHost, bool onCard)
+      : graph(graph), lookupsOnHost(lookupsOnHost), onCard(onCard) {}
 
   llvm::Expected<StepModel> run() {
     if (!graph.states.empty())
@@ -202,7 +202,7 @@ private:
     if (!view) {
       entry.flops = countFlops(node);
       entry.touchedBytes = countTouchedBytes(node);
-      entry.scratchBytes = countScratchBytes(node);
+      entry.scratchBytes = countScratchBytes(node, onCard);
     }
     const DataType type = node.results().empty() || !node.result()
                               ? DataType::Float
@@ -314,7 +314,7 @@ private:
   }
 
   const Graph &graph;
-  const bool lookupsOnHost;
+  const bool lookupsOnHost, onCard;
   StepModel step;
   llvm::DenseSet<const Node *> hostLookups;
   llvm::DenseMap<const Node *, int32_t> positions;
@@ -361,8 +361,9 @@ bool isViewNode(const Graph &graph, const Node &node) {
   });
 }
 
-llvm::Expected<StepModel> readStep(const Graph &graph, bool lookupsOnHost) {
-  return StepReader(graph, lookupsOnHost).run();
+llvm::Expected<StepModel> readStep(const Graph &graph, bool lookupsOnHost,
+                                   bool onCard) {
+  return StepReader(graph, lookupsOnHost, onCard).run();
 }
 
 } // namespace offload

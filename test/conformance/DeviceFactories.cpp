@@ -1,4 +1,4 @@
-// Names the devices of this machine. A new kind of device is one more row.
+// The device that every machine has.
 
 #include "DeviceFactories.h"
 

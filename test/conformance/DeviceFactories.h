@@ -14,9 +14,13 @@ namespace offload::rt {
 struct DeviceFactory {
   std::string name;
   std::unique_ptr<Device> (*make)();
+  /// Tasks of all queues but the host's run where they are launched, so only a
+  /// task of the host queue can fail after something behind it was issued.
+  bool runsAtIssue = false;
 };
 
-/// Every kind of device that this machine has.
+/// The devices that this program judges: DeviceFactories.cpp names the host,
+/// CudaFactories.cpp a card.
 std::vector<DeviceFactory> deviceFactories();
 
 } // namespace offload::rt

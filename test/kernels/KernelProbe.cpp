@@ -9,6 +9,8 @@
 //      behind each place and behind the scratch tell of writes past their end.
 //      The run is repeated with other places; the bytes must be the same.
 
+#include "CudaProbe.h"
+
 #include "offload/OffFormat/Operators.h"
 #include "offload/Runtime/Kernels.h"
 #include "offload/Runtime/Tensor.h"
@@ -188,7 +190,8 @@ Json describe(const KernelProfile &profile, const Run &run,
   for (const TensorView &view : call.operands)
     if (view.data)
       operandBytes += packedBytes(view.type, elements(view.dims));
-  const ScratchFormula &formula = row.scratch;
+  const ScratchFormula &formula =
+      call.place.usesDeviceForms() ? deviceScratch(row.id) : row.scratch;
   return {{"outputs", outputs},
           {"requests", profile.requests},
           {"scratch", profile.scratchBytes},
@@ -218,6 +221,10 @@ Json probeCall(const Json &given, Run &kept) {
   probe.call.sinceVersion = since;
   probe.call.attributes = &probe.attributes;
   probe.call.numOutputs = given["outputs"].get<unsigned>();
+  probe.call.place.deviceForms = given.value("device_forms", false);
+  static int32_t problem;
+  problem = 0;
+  probe.call.problem = &problem;
   unsigned index = 0;
   for (const Json &operand : given["operands"])
     addOperand(probe, *row, index++, operand);
@@ -228,7 +235,20 @@ Json probeCall(const Json &given, Run &kept) {
     for (const TensorView &view : probe.call.operands)
       if (!isContiguous(view))
         throw Error("the row does not take strides");
+  if (given.value("cuda", false)) {
+    CudaProbe onCuda = probeOnCuda(probe.call);
+    kept = {};
+    for (const std::vector<std::byte> &output : onCuda.outputs) {
+      kept.bytes.push_back(static_cast<int64_t>(output.size()));
+      kept.outputs.emplace_back(kept.bytes.back(), 0);
+      std::copy(output.begin(), output.end(), kept.outputs.back().data());
+    }
+    probe.call.place.deviceForms = true;
+    return describe(onCuda.profile, kept, *row, probe.call);
+  }
   KernelProfile profile = profileKernel(probe.call);
+  if (problem)
+    throw Error("an index is out of range");
   Run first = runAt(probe.call, profile, 0);
   kept = runAt(probe.call, profile, 2048);
   for (size_t i = 0; i < first.bytes.size(); ++i)

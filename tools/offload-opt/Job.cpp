@@ -263,7 +263,8 @@ llvm::Error Job::printPlan() {
     return error;
   if (llvm::Error error = prepareForPlan(*graph))
     return error;
-  llvm::Expected<PlanModel> model = readPlanModel(*graph);
+  llvm::Expected<PlanModel> model =
+      readPlanModel(*graph, context.target.isCard());
   if (!model)
     return model.takeError();
   llvm::Expected<PlanTable> table = makePlanTable(

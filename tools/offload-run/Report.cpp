@@ -36,6 +36,8 @@ Json figuresJson(const Figures &figures) {
   Json json;
   for (const FigureRow &row : kFigures)
     json[row.key.data()] = figures.*row.figure;
+  if (figures.cardBytes >= 0)
+    json["card_bytes"] = figures.cardBytes;
   return json;
 }
 
@@ -69,6 +71,10 @@ std::string statisticsText(const rt::Statistics &statistics,
     text << std::left << std::setw(20) << row.key << std::right << std::setw(18)
          << statistics.predicted.*row.figure << std::setw(18)
          << statistics.measured.*row.figure << "\n";
+  if (statistics.measured.cardBytes >= 0)
+    text << std::left << std::setw(20) << "card_bytes" << std::right
+         << std::setw(18) << statistics.predicted.cardBytes << std::setw(18)
+         << statistics.measured.cardBytes << "\n";
   text << std::left << std::setw(20) << "queue" << std::right << std::setw(18)
        << "operations" << std::setw(18) << "busy_ns" << std::setw(18)
        << "stall_ns" << "\n";

@@ -24,14 +24,6 @@ namespace {
 using namespace offload;
 using namespace offload::run;
 
-void refuseOtherDevices(const std::string &device) {
-  if (device.rfind("cuda", 0) == 0)
-    throw rt::Error("--device=" + device +
-                    " is not supported by this build; use --device=host");
-  if (device != "host")
-    throw rt::Error("--device=" + device + " is unknown; use --device=host");
-}
-
 /// An output may replace an older one, and nothing else: neither the model nor
 /// its weights.
 void checkOutput(const std::string &flag, const std::string &path) {
@@ -67,6 +59,8 @@ bool haveSameBits(const rt::TensorMap &a, const rt::TensorMap &b) {
 
 void report(const Arguments &arguments, rt::Session &session,
             const rt::TensorMap &outputs, uint64_t changedOutputs) {
+  if (std::string text = session.statistics().warning; !text.empty())
+    std::cerr << "offload-run: warning: " << text << "\n";
   switch (arguments.stats) {
   case StatsForm::Json:
     std::cout << statisticsJson(session.statistics(), changedOutputs);
@@ -81,9 +75,9 @@ void report(const Arguments &arguments, rt::Session &session,
 }
 
 int runFile(Arguments arguments, InterruptGuard &guard) {
-  refuseOtherDevices(arguments.session.device);
   checkOutput("--output", arguments.output);
   checkOutput("--output-state", arguments.outputState);
+  arguments.session.keepTimes = arguments.stats != StatsForm::None;
   if (arguments.threads)
     rt::setKernelThreads(arguments.threads);
   arguments.session.beforeNode = [&guard](const std::string &) {

@@ -78,6 +78,9 @@ struct OperatorInfo {
   bool supportsType(DataType type) const;
 };
 
+/// Scratch of the row's kernel on a card (DeviceScratch.def).
+ScratchFormula deviceScratch(Op op);
+
 /// All rows, in table order; index = Op.
 std::span<const OperatorInfo> operatorTable();
 

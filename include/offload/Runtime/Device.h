@@ -9,12 +9,14 @@
 #define OFFLOAD_RUNTIME_DEVICE_H
 
 #include "offload/OffFormat/Queue.h"
+#include "offload/Runtime/KernelPlace.h"
 #include "offload/Runtime/Tensor.h"
 
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 
 namespace offload::rt {
 
@@ -55,10 +57,11 @@ public:
   /// false: plain memory (a table that only the host queue reads).
   virtual std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned) = 0;
 
-  /// Appends work to a queue. On threads the task runs there; on CUDA a compute
-  /// task runs at once on the calling thread and launches on the queue's
-  /// stream, and a Host task runs in stream order on a pool. What it throws
-  /// fails the step: later tasks are skipped until recover().
+  /// Appends work to a queue. On threads the task runs there; on CUDA a Host
+  /// task runs in stream order on a thread of the device's, and any other at
+  /// once on the calling thread, from where it launches on the queue's stream.
+  /// What it throws fails the step: what is issued later is skipped until
+  /// recover(), and so is what was issued before and runs on a thread.
   virtual void launch(Queue queue, std::function<void()> task) = 0;
   /// Appends a copy: h2d and d2h as the queue says; both ends stay valid until
   /// it has ended.
@@ -92,10 +95,38 @@ public:
   virtual void beginStep() = 0;
   /// Of a queue that is empty (after drain()).
   virtual QueueTimes queueTimes(Queue queue) const = 0;
+  /// Whether to keep times at all, where that costs; from the next beginStep().
+  virtual void keepTimes(bool) {}
+
+  /// Where kernels of the queue run.
+  virtual KernelPlace kernelPlace(Queue) const { return {}; }
+  /// Makes what kernels' libraries keep (handles, workspaces), so that no later
+  /// kernel does. Blocks.
+  virtual void prepareKernels() {}
+  /// Whether a copy from or to memory that allocateHost() did not make may
+  /// block the calling thread.
+  virtual bool copiesNeedPinned() const { return false; }
+  /// Host memory, zeros at first, that kernels of the compute queue write to
+  /// and the host reads once an event behind them has passed.
+  virtual std::unique_ptr<Memory> allocateShared(int64_t bytes) {
+    return allocateHost(bytes, false);
+  }
+  /// Bytes that are gone from the card since before this device was made, its
+  /// context included; -1 where nobody can say.
+  virtual int64_t takenBytes() const { return -1; }
+  /// What went wrong without ending anything, a line each; "" mostly.
+  virtual std::string warning() const { return ""; }
 };
 
 /// Queues as threads over a second pool of plain memory.
 std::unique_ptr<Device> makeHostDevice();
+
+/// Queues as streams of one NVIDIA card. Throws Error where there is no driver,
+/// or no card of that index.
+std::unique_ptr<Device> makeCudaDevice(int index);
+
+/// "host" or "cuda:N". Throws Error for other names.
+std::unique_ptr<Device> makeDevice(const std::string &name);
 
 } // namespace offload::rt
 

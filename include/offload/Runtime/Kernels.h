@@ -12,6 +12,7 @@
 
 #include "offload/OffFormat/Operators.h"
 #include "offload/OffFormat/ShapeArithmetic.h"
+#include "offload/Runtime/KernelPlace.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -41,6 +42,10 @@ struct KernelCall {
   /// Same length as outputs; empty: all wanted. One that is not wanted has no
   /// place, so the profile counts it as scratch.
   std::vector<bool> wanted;
+  KernelPlace place;
+  /// Of Device::allocateShared, or null: a kernel on a device that finds an
+  /// index out of range uses the nearest one and sets this to 1.
+  int32_t *problem = nullptr;
 };
 
 struct OutputProfile {
@@ -62,7 +67,8 @@ bool hasKernel(Op op);
 
 /// Runs the kernel on `call` with outputs in memory of its own. Operand memory
 /// must be readable and hold valid values (ids in range). Throws Error without
-/// the node's name. Call from the thread that will run the kernel.
+/// the node's name. Call from the thread that will run the kernel. On a device
+/// the kernel is only launched, and runs in its stream's order.
 KernelProfile profileKernel(const KernelCall &call);
 
 /// Runs the kernel with each output at `places[i]` (null: not wanted, scratch
@@ -72,6 +78,17 @@ KernelProfile profileKernel(const KernelCall &call);
 void runKernel(const KernelCall &call, const KernelProfile &profile,
                std::span<void *const> places, void *scratch,
                int64_t scratchBytes);
+
+/// Whether the row has another form for devices than for the host.
+bool hasDeviceForm(Op op);
+
+/// Makes what LibTorch's libraries keep for the calling thread and the place's
+/// stream: handles and workspaces. Kernels do so themselves where nobody has;
+/// then it is in no plan.
+void warmUpKernels(const KernelPlace &place);
+
+/// Keeps the place's stream busy for at least `ns`.
+void spinOn(const KernelPlace &place, int64_t ns);
 
 /// Threads that one kernel may use (ATen's intra-op pool).
 void setKernelThreads(int threads);

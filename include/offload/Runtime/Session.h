@@ -34,6 +34,9 @@ struct SessionOptions {
   /// every value after its last use.
   bool poison = false;
   std::vector<QueueDelay> delays;
+  /// Keep the times of queues on a card too, where each operation then takes a
+  /// few microseconds more; the host keeps them always.
+  bool keepTimes = false;
   /// Folder that external data may lie in though it is outside of the file's.
   std::string dataFolder;
   /// Called on the queue's thread before the operation of that name runs; what
@@ -66,6 +69,9 @@ struct Statistics {
     /// buffer counts in multiples of 512 bytes.
     int64_t pinnedBytes = 0, hostBytes = 0;
     int64_t scratchBytes = 0; // most that one node takes
+    /// All that the process takes from the card, by the driver's figures; the
+    /// budget of the file. -1: unknown, or no card.
+    int64_t cardBytes = -1;
   };
   Figures predicted; // of the file, at the bound of dynamic dimensions
   /// Of the last run; peaks (peakDeviceBytes, scratchBytes) since load.
@@ -73,6 +79,7 @@ struct Statistics {
   std::array<QueueStatistics, kNumQueues> queues;
   uint64_t runs = 0;
   unsigned waits = 0, droppedWaits = 0; // of the launch list
+  std::string warning; // what is slower or less than asked for; "" mostly
 };
 
 struct ValueInfo {

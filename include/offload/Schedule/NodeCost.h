@@ -17,7 +17,7 @@ double countFlops(const Node &node);
 int64_t countTouchedBytes(const Node &node);
 
 /// Scratch by the formula of the node's row, rounded up to kAlignBytes.
-int64_t countScratchBytes(const Node &node);
+int64_t countScratchBytes(const Node &node, bool onCard);
 
 } // namespace offload
 

@@ -46,7 +46,8 @@ struct SmallestBudget {
 
 /// Reads a graph whose launch nodes are marked (prepareForPlan). Errors as
 /// readStep.
-llvm::Expected<PlanModel> readPlanModel(const Graph &graph);
+llvm::Expected<PlanModel> readPlanModel(const Graph &graph,
+                                        bool onCard = false);
 
 /// Weights with every one resident that may be, or only those that must be.
 std::vector<bool> allResident(const StepModel &step);

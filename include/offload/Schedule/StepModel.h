@@ -120,7 +120,8 @@ bool isViewNode(const Graph &graph, const Node &node);
 /// Reads a graph whose launch nodes are marked. `lookupsOnHost`: large tables
 /// are looked up by the host queue wherever the ids are known there.
 /// Errors, by node: a value without a bound, a state (training is not planned).
-llvm::Expected<StepModel> readStep(const Graph &graph, bool lookupsOnHost);
+llvm::Expected<StepModel> readStep(const Graph &graph, bool lookupsOnHost,
+                                   bool onCard = false);
 
 } // namespace offload
 

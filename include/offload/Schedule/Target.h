@@ -28,6 +28,9 @@ struct Target {
   double float16FlopsPerSecond = 0; // and bfloat16
   double hostBytesPerSecond = 0;
 
+  /// Whether kernels run on a card, which needs memory for a context.
+  bool isCard() const { return reservedBytes > 0; }
+
   /// "cuda", "host", or the path of a `.target` file. Error: an unknown name,
   /// a file that is no JSON object, an unknown key, a figure that is not above
   /// zero.

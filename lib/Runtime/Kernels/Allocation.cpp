@@ -10,6 +10,7 @@
 //      the previous allocator where none knows the address.
 
 #include "Allocation.h"
+#include "CudaKernels.h"
 
 #include "offload/OffFormat/DataType.h"
 #include "offload/Runtime/Tensor.h"
@@ -35,9 +36,10 @@ public:
   c10::Allocator *previous = nullptr;
 
   c10::DataPtr allocate(size_t bytes) override {
-    if (!threadFrame)
+    AllocationFrame *frame = AllocationFrame::ofThread(false);
+    if (!frame)
       return previous->allocate(bytes);
-    void *data = bytes ? threadFrame->request(bytes) : nullptr;
+    void *data = bytes ? frame->request(bytes) : nullptr;
     return {data, data, &giveBack, at::Device(at::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &giveBack; }
@@ -55,14 +57,8 @@ FrameAllocator &frameAllocator() {
 }
 
 void FrameAllocator::giveBack(void *data) {
-  if (!data || (threadFrame && threadFrame->release(data)))
+  if (!data || AllocationFrame::releaseAnywhere(data))
     return;
-  {
-    std::lock_guard lock(openFramesMutex);
-    for (AllocationFrame *frame : openFrames)
-      if (frame != threadFrame && frame->release(data))
-        return;
-  }
   frameAllocator().previous->raw_deallocate(data);
 }
 
@@ -92,7 +88,7 @@ int64_t FirstFit::place(int64_t bytes) {
 
 void FirstFit::release(int64_t offset) { used.erase(offset); }
 
-AllocationFrame::AllocationFrame() {
+AllocationFrame::AllocationFrame(bool isCuda) : isCuda(isCuda) {
   installOnce();
   if (threadFrame)
     throw Error("a kernel was started within a kernel");
@@ -102,6 +98,20 @@ AllocationFrame::AllocationFrame() {
 }
 
 AllocationFrame::~AllocationFrame() { close(); }
+
+AllocationFrame *AllocationFrame::ofThread(bool isCuda) {
+  return threadFrame && threadFrame->isCuda == isCuda ? threadFrame : nullptr;
+}
+
+bool AllocationFrame::releaseAnywhere(void *data) {
+  if (threadFrame && threadFrame->release(data))
+    return true;
+  std::lock_guard lock(openFramesMutex);
+  for (AllocationFrame *frame : openFrames)
+    if (frame != threadFrame && frame->release(data))
+      return true;
+  return false;
+}
 
 void AllocationFrame::close() {
   if (!open)
@@ -125,11 +135,32 @@ bool AllocationFrame::release(void *data) {
 ProfilingFrame::~ProfilingFrame() {
   close();
   for (auto [data, request] : live)
-    std::free(const_cast<void *>(data));
+    giveBack(const_cast<void *>(data));
+}
+
+void *ProfilingFrame::take(int64_t bytes) {
+  if (place.onHost())
+    return std::aligned_alloc(kAlignBytes, alignUp(bytes));
+  int64_t offset = fit.place(bytes);
+  if (offset + alignUp(bytes) <= place.profileBytes)
+    return place.profileMemory + offset;
+  fit.release(offset);
+  return takeFromCard(place, bytes);
+}
+
+void ProfilingFrame::giveBack(void *data) {
+  auto *byte = static_cast<std::byte *>(data);
+  if (place.onHost())
+    std::free(data);
+  else if (byte >= place.profileMemory &&
+           byte < place.profileMemory + place.profileBytes)
+    fit.release(byte - place.profileMemory);
+  else
+    giveToCard(place, data);
 }
 
 void *ProfilingFrame::serve(unsigned request, int64_t bytes) {
-  void *data = std::aligned_alloc(kAlignBytes, alignUp(bytes));
+  void *data = take(bytes);
   if (!data)
     throw Error("no memory for " + std::to_string(bytes) +
                 " bytes of a kernel's dry run");
@@ -144,7 +175,7 @@ bool ProfilingFrame::takeBack(void *data) {
     return false;
   steps.push_back({it->second, 0});
   live.erase(it);
-  std::free(data);
+  giveBack(data);
   return true;
 }
 
@@ -168,10 +199,11 @@ int64_t ProfilingFrame::scratchBytes(std::span<const int> outputs) const {
   return fit.highWaterBytes();
 }
 
-PlacedFrame::PlacedFrame(std::vector<Place> places, void *scratch,
+PlacedFrame::PlacedFrame(bool isCuda, std::vector<Place> places, void *scratch,
                          int64_t scratchBytes, unsigned expectedRequests)
-    : places(std::move(places)), scratch(static_cast<std::byte *>(scratch)),
-      scratchBytes(scratchBytes), expectedRequests(expectedRequests) {}
+    : AllocationFrame(isCuda), places(std::move(places)),
+      scratch(static_cast<std::byte *>(scratch)), scratchBytes(scratchBytes),
+      expectedRequests(expectedRequests) {}
 
 PlacedFrame::~PlacedFrame() { close(); }
 

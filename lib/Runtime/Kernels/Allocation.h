@@ -2,10 +2,14 @@
 //
 // While a frame is open on a thread, every request that ATen makes there is the
 // frame's; on all other threads, and outside of frames, the allocator that was
-// installed before serves. Requests of zero bytes are not counted.
+// installed before serves. Requests of zero bytes are not counted. A frame is
+// of the host or of a CUDA device; requests to the other one's allocator are
+// not its own.
 
 #ifndef OFFLOAD_RUNTIME_KERNELS_ALLOCATION_H
 #define OFFLOAD_RUNTIME_KERNELS_ALLOCATION_H
+
+#include "offload/Runtime/KernelPlace.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +38,7 @@ private:
 /// thread do not nest. Tensors made inside must be gone before it closes.
 class AllocationFrame {
 public:
-  AllocationFrame();
+  explicit AllocationFrame(bool isCuda);
   AllocationFrame(const AllocationFrame &) = delete;
   AllocationFrame &operator=(const AllocationFrame &) = delete;
   virtual ~AllocationFrame();
@@ -44,6 +48,12 @@ public:
   /// Whether the memory was this frame's; if so it is given back.
   bool release(void *data);
   unsigned numRequests() const { return requests; }
+
+  /// The frame that serves this thread's requests of that kind, or null.
+  static AllocationFrame *ofThread(bool isCuda);
+  /// Gives memory back to whichever open frame it belongs to; false where it
+  /// belongs to none.
+  static bool releaseAnywhere(void *data);
 
 protected:
   virtual void *serve(unsigned request, int64_t bytes) = 0;
@@ -56,11 +66,15 @@ private:
   std::mutex mutex; // a tensor may be freed on another thread
   unsigned requests = 0;
   bool open = true;
+  bool isCuda;
 };
 
-/// Serves from memory of its own and remembers every request and its end.
+/// Serves from memory of its own and remembers every request and its end. On a
+/// device that is the place's profile memory, and more where that ends.
 class ProfilingFrame final : public AllocationFrame {
 public:
+  explicit ProfilingFrame(const KernelPlace &place = {})
+      : AllocationFrame(!place.onHost()), place(place) {}
   ~ProfilingFrame() override;
   /// The request that made the memory at `data`, or -1.
   int requestOf(const void *data) const;
@@ -71,6 +85,11 @@ private:
   void *serve(unsigned request, int64_t bytes) override;
   bool takeBack(void *data) override;
 
+  void *take(int64_t bytes);
+  void giveBack(void *data);
+
+  KernelPlace place;
+  FirstFit fit; // of the place's profile memory
   struct Step {
     unsigned request = 0;
     int64_t bytes = 0; // 0: the request's memory is given back
@@ -87,8 +106,8 @@ public:
     void *data = nullptr;
     int64_t bytes = 0;
   };
-  PlacedFrame(std::vector<Place> places, void *scratch, int64_t scratchBytes,
-              unsigned expectedRequests);
+  PlacedFrame(bool isCuda, std::vector<Place> places, void *scratch,
+              int64_t scratchBytes, unsigned expectedRequests);
   ~PlacedFrame() override;
 
 private:

@@ -8,7 +8,7 @@
 //      values in the compute type lie in vectors of the host, not in scratch. A
 //      row that may attend to nothing is zero.
 
-#include "Kernel.h"
+#include "Attention.h"
 
 #include <ATen/Parallel.h>
 
@@ -18,11 +18,6 @@
 
 namespace offload::rt {
 
-namespace {
-
-constexpr int64_t kRowsPerBlock = 64;
-
-/// Operand as [batch, heads, sequence, size] without a copy.
 at::Tensor byHead(const at::Tensor &x, int64_t heads) {
   if (x.dim() == 4)
     return x;
@@ -30,18 +25,6 @@ at::Tensor byHead(const at::Tensor &x, int64_t heads) {
     throw Error("an operand of three dimensions needs its number of heads");
   return x.unflatten(2, {heads, x.size(2) / heads}).transpose(1, 2);
 }
-
-struct AttentionCall {
-  at::Tensor query, key, value, pastKey, pastValue, mask, validKeys;
-  int64_t past = 0, total = 0;
-  double scale = 1, softcap = 0;
-  bool causal = false;
-  bool shortMasks = false;
-  int64_t left = -1, right = -1; // window; -1: unbounded
-  int64_t scoresMode = 0;
-
-  int64_t groupSize() const { return query.size(1) / key.size(1); }
-};
 
 AttentionCall attentionCall(const KernelContext &context) {
   AttentionCall call;
@@ -67,6 +50,21 @@ AttentionCall attentionCall(const KernelContext &context) {
     throw Error("heads of the query are no multiple of the key's");
   return call;
 }
+
+at::Tensor joined(const at::Tensor &past, const at::Tensor &present) {
+  int64_t pastRows = past.defined() ? past.size(2) : 0;
+  Dims dims = present.sizes().vec();
+  dims[2] += pastRows;
+  at::Tensor out = makeEmpty(dims, present.scalar_type());
+  if (pastRows)
+    out.narrow(2, 0, pastRows).copy_(past);
+  out.narrow(2, pastRows, present.size(2)).copy_(present);
+  return out;
+}
+
+namespace {
+
+constexpr int64_t kRowsPerBlock = 64;
 
 /// A head's past and present rows in the compute type.
 template <typename C>
@@ -221,18 +219,6 @@ void attendHead(const AttentionCall &call, int64_t batch, int64_t head,
     at::mm_out(result, scores, value);
     out.narrow(0, first, count).copy_(result);
   }
-}
-
-/// Past and present rows of all heads, one behind the other.
-at::Tensor joined(const at::Tensor &past, const at::Tensor &present) {
-  int64_t pastRows = past.defined() ? past.size(2) : 0;
-  Dims dims = present.sizes().vec();
-  dims[2] += pastRows;
-  at::Tensor out = makeEmpty(dims, present.scalar_type());
-  if (pastRows)
-    out.narrow(2, 0, pastRows).copy_(past);
-  out.narrow(2, pastRows, present.size(2)).copy_(present);
-  return out;
 }
 
 /// cos or sin of each position of a sequence, one batch after the other.

@@ -9,8 +9,10 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 namespace offload::rt {
 
@@ -77,7 +79,59 @@ const std::byte *rowStart(const Source &source, const AxisMap &map,
   return from;
 }
 
+/// Positions of a table that are not filled: one range, since only pads fill.
+std::pair<int64_t, int64_t> takenRange(const Dims &table) {
+  auto isTaken = [](int64_t index) { return index >= 0; };
+  auto first = std::find_if(table.begin(), table.end(), isTaken);
+  auto last = std::find_if(table.rbegin(), table.rend(), isTaken).base();
+  return {first - table.begin(), std::max<int64_t>(last - first, 0)};
+}
+
+/// `x` with an axis in the order of `count` entries of a table from `first` on:
+/// a view where they are evenly spaced, else a copy by indices.
+at::Tensor inOrderOf(const at::Tensor &x, int64_t axis, const Dims &table,
+                     int64_t first, int64_t count) {
+  int64_t step = count > 1 ? table[first + 1] - table[first] : 1;
+  bool isEven = step != 0;
+  for (int64_t i = 1; i < count && isEven; ++i)
+    isEven = table[first + i] - table[first + i - 1] == step;
+  int64_t start = table[first], last = table[first + count - 1];
+  if (isEven && step > 0)
+    return x.slice(axis, start, last + 1, step);
+  if (isEven)
+    return x.slice(axis, last, start + 1, -step).flip(axis);
+  Dims indices(table.begin() + first, table.begin() + first + count);
+  return x.index_select(axis, tableOnDevice(indices));
+}
+
+at::Tensor takeOnDevice(at::Tensor &out, const at::Tensor &x,
+                        const AxisMap &map, const void *fill) {
+  at::Tensor from = x, to = out;
+  bool isWhole = true;
+  for (size_t axis = 0; axis < map.size(); ++axis) {
+    auto [first, count] = takenRange(map[axis]);
+    isWhole &= count == out.size(axis);
+    to = to.narrow(axis, first, count);
+    if (count)
+      from = inOrderOf(from, axis, map[axis], first, count);
+  }
+  if (!isWhole) // the bytes of one element, as a tensor without dimensions
+    out.fill_(at::from_blob(const_cast<void *>(fill), {},
+                            at::TensorOptions(out.scalar_type())));
+  if (to.numel())
+    to.copy_(from);
+  return out;
+}
+
 } // namespace
+
+at::Tensor tableOnDevice(const Dims &table) {
+  at::Tensor made = makeEmpty({static_cast<int64_t>(table.size())}, at::kLong);
+  made.copy_(at::from_blob(const_cast<int64_t *>(table.data()),
+                           {static_cast<int64_t>(table.size())}, at::kLong),
+             true);
+  return made;
+}
 
 AxisMap identityMap(const at::Tensor &x) {
   AxisMap map;
@@ -98,6 +152,8 @@ at::Tensor takeByAxis(const at::Tensor &x, const AxisMap &map,
   at::Tensor out = makeEmpty(dims, x.scalar_type());
   if (out.numel() == 0)
     return out;
+  if (usesDeviceForms())
+    return takeOnDevice(out, x, map, fill);
   Source source{static_cast<const std::byte *>(x.const_data_ptr()),
                 {},
                 static_cast<size_t>(x.element_size())};

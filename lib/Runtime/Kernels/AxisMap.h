@@ -19,6 +19,10 @@ AxisMap identityMap(const at::Tensor &x);
 at::Tensor takeByAxis(const at::Tensor &x, const AxisMap &map,
                       const void *fill = nullptr);
 
+/// A table where the kernel of this thread runs. The copy is issued without
+/// waiting for it.
+at::Tensor tableOnDevice(const Dims &table);
+
 } // namespace offload::rt
 
 #endif // OFFLOAD_RUNTIME_KERNELS_AXISMAP_H

@@ -315,8 +315,8 @@ void padToShape(Window &window, const Dims &full, const Dims &shape,
   }
 }
 
-/// Sizes of the transpose's result; sets the window's pads where they follow
-/// from the size that is asked for.
+} // namespace
+
 Dims transposedSizes(const KernelContext &context, Window &window,
                      at::IntArrayRef input) {
   size_t rank = window.rank();
@@ -340,8 +340,6 @@ Dims transposedSizes(const KernelContext &context, Window &window,
     full[i] -= window.padsBegin[i] + window.padsEnd[i];
   return full;
 }
-
-} // namespace
 
 OFFLOAD_KERNEL(Conv) {
   Convolution convolution = operandsOf(context);

@@ -197,7 +197,7 @@ OFFLOAD_KERNEL(Dropout) {
                 "training_mode to false");
   KernelOutputs outputs = {context[0]};
   if (context.numOutputs() > 1)
-    outputs.push_back(at::ones(context[0].sizes(), at::kBool));
+    outputs.push_back(makeEmpty(context.dims(0), at::kBool).fill_(1));
   return outputs;
 }
 

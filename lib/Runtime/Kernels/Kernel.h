@@ -52,6 +52,8 @@ public:
   bool wants(unsigned i) const {
     return i < call.numOutputs && (call.wanted.empty() || call.wanted[i]);
   }
+  const KernelPlace &place() const { return call.place; }
+  int32_t *problem() const { return call.problem; }
 
   /// Whether the operand is there, as data or as a launch value.
   bool has(unsigned i) const;
@@ -101,16 +103,30 @@ private:
 };
 
 template <Op id> KernelOutputs kernel(const KernelContext &context);
+/// The form for devices of a row whose kernel reads elements on the host:
+/// DeviceForms.h names these rows.
+template <Op id> KernelOutputs deviceKernel(const KernelContext &context);
 
 /// Starts a kernel's definition: OFFLOAD_KERNEL(Relu) { return {...}; }
 #define OFFLOAD_KERNEL(Id)                                                     \
   template <> KernelOutputs kernel<Op::Id>(const KernelContext &context)
 
+/// Starts the definition of a form for devices.
+#define OFFLOAD_DEVICE_KERNEL(Id)                                              \
+  template <> KernelOutputs deviceKernel<Op::Id>(const KernelContext &context)
+
 /// `axis` counted from the front. Throws Error where it is out of range.
 int64_t wrapAxis(int64_t axis, int64_t rank);
 
-/// A new contiguous tensor.
+/// A new contiguous tensor where the kernel of this thread runs.
 at::Tensor makeEmpty(at::IntArrayRef dims, at::ScalarType type);
+
+/// A tensor over memory where the kernel of this thread runs.
+at::Tensor tensorAt(void *data, at::IntArrayRef dims, at::IntArrayRef strides,
+                    at::ScalarType type);
+
+/// Whether the kernel of this thread may not read elements on the host.
+bool usesDeviceForms();
 
 /// Product of dims[first, last).
 int64_t product(at::IntArrayRef dims, size_t first, size_t last);

@@ -8,6 +8,8 @@
 //      own, so that placing that request places the output.
 
 #include "Allocation.h"
+#include "CudaKernels.h"
+#include "DeviceForms.h"
 #include "Kernel.h"
 
 #include <ATen/Parallel.h>
@@ -43,6 +45,54 @@ KernelFunction kernelOf(Op op) {
   return table[static_cast<unsigned>(op)];
 }
 
+constexpr bool isDeviceForm(Op id) {
+#define OFFLOAD_DEVICE_FORM(Id)                                                \
+  if (id == Op::Id)                                                            \
+    return true;
+  OFFLOAD_DEVICE_FORMS
+#undef OFFLOAD_DEVICE_FORM
+  return false;
+}
+
+template <Op id> constexpr KernelFunction boundOnDevice() {
+  if constexpr (isDeviceForm(id))
+    return &deviceKernel<id>;
+  else
+    return nullptr;
+}
+
+KernelFunction deviceFormOf(Op op) {
+  static constexpr KernelFunction table[] = {
+#define OPERATOR(Id, ...) boundOnDevice<Op::Id>(),
+#include "offload/OffFormat/Operators.def"
+  };
+  return table[static_cast<unsigned>(op)];
+}
+
+/// Where kernels of this thread make tensors.
+thread_local at::Device currentDevice(at::kCPU);
+thread_local bool currentForms = false;
+
+/// Makes the place current on this thread for its own lifetime.
+class PlaceGuard {
+public:
+  explicit PlaceGuard(const KernelPlace &place)
+      : before(currentDevice), stream(makeStreamScope(place)) {
+    currentDevice = deviceOf(place);
+    currentForms = place.usesDeviceForms();
+  }
+  PlaceGuard(const PlaceGuard &) = delete;
+  PlaceGuard &operator=(const PlaceGuard &) = delete;
+  ~PlaceGuard() {
+    currentDevice = before;
+    currentForms = false;
+  }
+
+private:
+  at::Device before;
+  std::unique_ptr<StreamScope> stream;
+};
+
 /// An unsigned element type that kernels read as signed.
 bool isRetyped(DataType type) {
   return type == DataType::UInt16 || type == DataType::UInt32 ||
@@ -74,7 +124,8 @@ bool isOperandMemory(const at::Tensor &tensor) {
 void separate(KernelOutputs &outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     at::Tensor &tensor = outputs[i].tensor;
-    bool shared = tensor.storage_offset() != 0 || isOperandMemory(tensor);
+    bool shared = tensor.storage_offset() != 0 || isOperandMemory(tensor) ||
+                  tensor.storage().nbytes() > tensor.nbytes();
     for (size_t j = 0; j < i; ++j)
       shared |= outputs[j].tensor.storage().data() == tensor.storage().data() &&
                 tensor.numel() != 0;
@@ -90,6 +141,9 @@ KernelOutputs callKernel(const KernelCall &call) {
   KernelFunction function = kernelOf(call.op);
   if (!function)
     throw Error("no kernel is bound to this operator");
+  if (KernelFunction form = deviceFormOf(call.op);
+      form && call.place.usesDeviceForms())
+    function = form;
   KernelOutputs outputs = function(KernelContext(call));
   outputs.resize(std::min<size_t>(outputs.size(), call.numOutputs),
                  at::Tensor());
@@ -118,6 +172,15 @@ int64_t outputBytes(const OutputProfile &profile) {
   int64_t count = std::accumulate(profile.dims.begin(), profile.dims.end(),
                                   int64_t(1), std::multiplies<>());
   return packedBytes(profile.type, count);
+}
+
+/// Brings an output to its place where no request made it there.
+void moveTo(const KernelPlace &place, void *to, const at::Tensor &tensor) {
+  if (place.onHost())
+    std::memmove(to, tensor.data_ptr(), tensor.nbytes());
+  else
+    tensorAt(to, tensor.sizes(), tensor.strides(), tensor.scalar_type())
+        .copy_(tensor);
 }
 
 /// ATen's message without its trace: one line.
@@ -184,7 +247,7 @@ at::Tensor KernelContext::operand(unsigned i) const {
   const TensorView &view = call.operands[i];
   if (elementBits(view.type) == 4) {
     int64_t count = product(view.dims, 0, view.dims.size());
-    return at::from_blob(view.data, {packedBytes(view.type, count)}, at::kByte);
+    return tensorAt(view.data, {packedBytes(view.type, count)}, {1}, at::kByte);
   }
   std::optional<at::ScalarType> type = scalarTypeOf(view.type);
   if (!type)
@@ -194,7 +257,7 @@ at::Tensor KernelContext::operand(unsigned i) const {
     type = view.type == DataType::UInt16   ? at::kShort
            : view.type == DataType::UInt32 ? at::kInt
                                            : at::kLong;
-  return at::from_blob(view.data, view.dims, view.strides, *type);
+  return tensorAt(view.data, view.dims, view.strides, *type);
 }
 
 at::Tensor KernelContext::optionalOperand(unsigned i) const {
@@ -238,8 +301,19 @@ int64_t wrapAxis(int64_t axis, int64_t rank) {
 }
 
 at::Tensor makeEmpty(at::IntArrayRef dims, at::ScalarType type) {
-  return at::empty(dims, at::TensorOptions(type));
+  return at::empty(dims, at::TensorOptions(type).device(currentDevice));
 }
+
+at::Tensor tensorAt(void *data, at::IntArrayRef dims, at::IntArrayRef strides,
+                    at::ScalarType type) {
+  return at::for_blob(data, dims)
+      .strides(strides)
+      .target_device(currentDevice)
+      .options(at::TensorOptions(type).device(currentDevice))
+      .make_tensor();
+}
+
+bool usesDeviceForms() { return currentForms; }
 
 int64_t product(at::IntArrayRef dims, size_t first, size_t last) {
   int64_t count = 1;
@@ -250,9 +324,12 @@ int64_t product(at::IntArrayRef dims, size_t first, size_t last) {
 
 bool hasKernel(Op op) { return kernelOf(op) != nullptr; }
 
+bool hasDeviceForm(Op op) { return deviceFormOf(op) != nullptr; }
+
 KernelProfile profileKernel(const KernelCall &call) {
   c10::InferenceMode inference;
-  ProfilingFrame frame;
+  PlaceGuard guard(call.place);
+  ProfilingFrame frame(call.place);
   KernelProfile profile;
   try {
     KernelOutputs outputs = callKernel(call);
@@ -276,13 +353,14 @@ void runKernel(const KernelCall &call, const KernelProfile &profile,
                std::span<void *const> places, void *scratch,
                int64_t scratchBytes) {
   c10::InferenceMode inference;
+  PlaceGuard guard(call.place);
   std::vector<PlacedFrame::Place> outputPlaces;
   for (unsigned i = 0; i < profile.outputs.size(); ++i)
     if (places[i] && profile.outputs[i].request >= 0)
       outputPlaces.push_back({profile.outputs[i].request, places[i],
                               outputBytes(profile.outputs[i])});
-  PlacedFrame frame(std::move(outputPlaces), scratch, scratchBytes,
-                    profile.requests);
+  PlacedFrame frame(!call.place.onHost(), std::move(outputPlaces), scratch,
+                    scratchBytes, profile.requests);
   try {
     KernelOutputs outputs = callKernel(call);
     if (frame.numRequests() != profile.requests)
@@ -292,7 +370,7 @@ void runKernel(const KernelCall &call, const KernelProfile &profile,
     for (unsigned i = 0; i < outputs.size(); ++i) {
       const at::Tensor &tensor = outputs[i].tensor;
       if (places[i] && tensor.numel() && tensor.data_ptr() != places[i])
-        std::memmove(places[i], tensor.data_ptr(), tensor.nbytes());
+        moveTo(call.place, places[i], tensor);
     }
   } catch (const c10::Error &error) {
     rethrow(error);

@@ -127,6 +127,8 @@ at::Tensor reduceInDouble(const at::Tensor &x, at::IntArrayRef axes,
 
 /// log(sum(exp(x))) with the largest element taken out first.
 at::Tensor logSumExp(const at::Tensor &x, at::IntArrayRef axes, bool keepDims) {
+  if (usesDeviceForms())
+    return at::logsumexp(x, axes, keepDims);
   return reduceInDouble(x, axes, keepDims, [](const auto &forEach) {
     double most = -std::numeric_limits<double>::infinity(), sum = 0;
     forEach([&](double value) { most = std::max(most, value); });
@@ -220,7 +222,7 @@ void orderLane(const T *lane, int64_t stride, int64_t count, bool largest,
 at::Tensor sumOver(const at::Tensor &x, at::IntArrayRef axes, bool keepDims,
                    bool mean) {
   at::ScalarType type = x.scalar_type();
-  if (type != at::kHalf && type != at::kBFloat16)
+  if (usesDeviceForms() || (type != at::kHalf && type != at::kBFloat16))
     return mean ? at::mean(x, axes, keepDims)
                 : at::sum(x, axes, keepDims, type);
   double count = 1;

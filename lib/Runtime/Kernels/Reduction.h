@@ -9,7 +9,7 @@ namespace offload::rt {
 
 /// The mean over `axes` (counted from the front), or the sum. ATen's for float
 /// and double; 16-bit types, which ATen would copy into float whole, are added
-/// up here in double.
+/// up here in double on the host.
 at::Tensor sumOver(const at::Tensor &x, at::IntArrayRef axes, bool keepDims,
                    bool mean);
 

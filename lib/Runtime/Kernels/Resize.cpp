@@ -193,11 +193,36 @@ void interpolate(const From *from, To *to, int64_t outer, int64_t inner,
       });
 }
 
+/// The same pass by ATen: each tap is one selection along the axis, added up in
+/// the type that the taps' products have.
+at::Tensor interpolateOnDevice(at::Tensor &out, const at::Tensor &x,
+                               int64_t dim, const Taps &taps) {
+  auto count = static_cast<int64_t>(taps.indices.size()) / taps.taps;
+  at::Tensor indices = tableOnDevice(taps.indices).view({count, taps.taps});
+  at::Tensor weights = makeEmpty({count, taps.taps}, at::kFloat);
+  weights.copy_(at::from_blob(const_cast<float *>(taps.weights.data()),
+                              {count, taps.taps}, at::kFloat),
+                true);
+  at::ScalarType type =
+      x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  Dims shape(x.dim(), 1);
+  shape[dim] = count;
+  at::Tensor sum;
+  for (int64_t k = 0; k < taps.taps; ++k) {
+    at::Tensor term = x.index_select(dim, indices.select(1, k).contiguous());
+    term = at::mul(term.to(type), weights.select(1, k).to(type).reshape(shape));
+    sum = sum.defined() ? sum.add_(term) : term;
+  }
+  return out.copy_(sum);
+}
+
 at::Tensor passAlong(const at::Tensor &x, int64_t dim, const ResizedAxis &axis,
                      const Taps &taps, at::ScalarType outType) {
   Dims dims = x.sizes().vec();
   dims[dim] = axis.output;
   at::Tensor out = makeEmpty(dims, outType);
+  if (usesDeviceForms())
+    return interpolateOnDevice(out, x, dim, taps);
   dispatchFloat(x.scalar_type(), [&](auto *fromTag) {
     using From = std::remove_pointer_t<decltype(fromTag)>;
     dispatchFloat(outType, [&](auto *toTag) {

@@ -28,6 +28,11 @@ Window windowOf(const KernelContext &context, at::IntArrayRef input,
 Dims windowPositions(const Window &window, at::IntArrayRef input,
                      bool ceilMode);
 
+/// Sizes of the result of a transposed convolution; sets the window's pads
+/// where they follow from the size that is asked for.
+Dims transposedSizes(const KernelContext &context, Window &window,
+                     at::IntArrayRef input);
+
 inline constexpr size_t kMaxSpatialRank = 3;
 using Coordinates = std::array<int64_t, kMaxSpatialRank>;
 

@@ -72,7 +72,7 @@ TEST(ProfilingFrame, DoesNotCountRequestsOfNothing) {
 
 TEST(PlacedFrame, ServesOutputsAtTheirPlacesAndTheRestFromScratch) {
   Block out(4096), scratch(2048);
-  PlacedFrame frame({{1, out.data, 4000}}, scratch.data, 2048, 4);
+  PlacedFrame frame(false, {{1, out.data, 4000}}, scratch.data, 2048, 4);
   at::Tensor early = floats(256);
   at::Tensor placed = floats(1000);
   at::Tensor late = floats(128);
@@ -86,7 +86,7 @@ TEST(PlacedFrame, ServesOutputsAtTheirPlacesAndTheRestFromScratch) {
 
 TEST(PlacedFrame, RefusesWhatDoesNotFit) {
   Block out(4096), scratch(1024);
-  PlacedFrame frame({{0, out.data, 400}}, scratch.data, 1024, 3);
+  PlacedFrame frame(false, {{0, out.data, 400}}, scratch.data, 1024, 3);
   EXPECT_THROW(floats(101), Error) << "larger than its place";
   at::Tensor all = floats(256);
   try {
@@ -101,7 +101,7 @@ TEST(PlacedFrame, RefusesWhatDoesNotFit) {
 
 TEST(AllocationFrame, LeavesOtherThreadsAlone) {
   Block scratch(512);
-  PlacedFrame frame({}, scratch.data, 512, 1);
+  PlacedFrame frame(false, {}, scratch.data, 512, 1);
   std::thread other([] {
     at::Tensor large = floats(1 << 20);
     large.zero_();
@@ -112,7 +112,7 @@ TEST(AllocationFrame, LeavesOtherThreadsAlone) {
 
 TEST(AllocationFrame, TakesBackWhatAnotherThreadFrees) {
   Block scratch(512);
-  PlacedFrame frame({}, scratch.data, 512, 2);
+  PlacedFrame frame(false, {}, scratch.data, 512, 2);
   at::Tensor tensor = floats(100);
   std::thread other([moved = std::move(tensor)]() mutable { moved.reset(); });
   other.join();

@@ -259,8 +259,13 @@ g () => (float[2] y) <float[2] w = {1, 2}>
 TEST_F(ProgramFile, OtherDevicesAreOneClearError) {
   std::string path = writeText(kSmall, folder / "m.off");
   SessionOptions options;
-  options.device = "tpu";
-  expectError([&] { Session::load(path, options); }, {"no device 'tpu'"});
+  for (const char *name : {"tpu", "cuda", "cuda:", "cuda:x", "cuda:-1"}) {
+    options.device = name;
+    expectError([&] { Session::load(path, options); },
+                {std::string("device '") + name + "' is unknown"});
+  }
+  options.device = "cuda:99"; // no driver, or no such card
+  expectError([&] { Session::load(path, options); }, {"cuda:99 is not there"});
 }
 
 // External data.

@@ -1,0 +1,346 @@
+// A device of CUDA streams: one for each queue, on one card.
+//
+// In:  work, copies, events in issue order from one launching thread.
+// Out: their effects, in the order of each stream; the first error.
+// Not: what is computed, and in which order (the executor).
+// How: everything but tasks of the host queue is issued at once from the
+// calling
+//      thread; nothing blocks it but allocation, synchronize and drain. Host
+//      tasks are host functions of a fourth stream, so that order is stream
+//      order alone. After an error nothing more is issued until recover(); what
+//      the streams already hold runs to its end, host tasks excepted.
+
+#include "CudaCheck.h"
+#include "CudaMemory.h"
+#include "HostTasks.h"
+#include "QueueClock.h"
+
+#include "offload/Runtime/Kernels.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace offload::rt {
+
+namespace {
+
+class CudaEvent final : public Event {
+public:
+  explicit CudaEvent(int index) : index(index) {
+    DeviceGuard guard(index);
+    checkCuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), index,
+              "making an event");
+  }
+  ~CudaEvent() override { cudaEventDestroy(event); }
+  cudaEvent_t event = nullptr;
+
+private:
+  int index;
+};
+
+/// The first error of all queues.
+class FirstError {
+public:
+  bool hasFailed() const { return failed.load(std::memory_order_acquire); }
+  void capture(std::exception_ptr error) {
+    std::lock_guard lock(mutex);
+    if (!first)
+      first = std::move(error);
+    failed.store(true, std::memory_order_release);
+  }
+  std::exception_ptr error() const {
+    std::lock_guard lock(mutex);
+    return first;
+  }
+  void forget() {
+    std::lock_guard lock(mutex);
+    first = nullptr;
+    failed.store(false, std::memory_order_release);
+  }
+
+private:
+  mutable std::mutex mutex;
+  std::exception_ptr first;
+  std::atomic<bool> failed = false;
+};
+
+/// A stream of its own that no legacy stream holds up.
+class Stream {
+public:
+  explicit Stream(int index) {
+    DeviceGuard guard(index);
+    checkCuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), index,
+              "making a stream");
+    clock.emplace(index, stream);
+  }
+  Stream(const Stream &) = delete;
+  Stream &operator=(const Stream &) = delete;
+  ~Stream() {
+    clock.reset();
+    cudaStreamDestroy(stream);
+  }
+  cudaStream_t stream = nullptr;
+  std::optional<QueueClock> clock;
+};
+
+class CudaDevice final : public Device {
+public:
+  explicit CudaDevice(int index);
+  ~CudaDevice() override;
+
+  std::unique_ptr<Memory> allocateDevice(int64_t bytes) override {
+    return allocateOnCard(index, bytes);
+  }
+  std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned) override {
+    std::string failed;
+    auto memory = allocateOnHost(index, bytes, pinned, failed);
+    if (firstWarning.empty())
+      firstWarning = failed;
+    return memory;
+  }
+  std::unique_ptr<Memory> allocateShared(int64_t bytes) override {
+    return allocateMapped(index, bytes);
+  }
+
+  void launch(Queue queue, std::function<void()> task) override;
+  void copy(Queue queue, void *to, const void *from, int64_t bytes) override;
+  void fill(Queue queue, void *to, int value, int64_t bytes) override;
+  void delay(Queue queue, int64_t ns) override;
+
+  std::unique_ptr<Event> makeEvent() override {
+    return std::make_unique<CudaEvent>(index);
+  }
+  void record(Queue queue, Event &event) override;
+  void wait(Queue queue, const Event &event) override;
+
+  void synchronize(const Event &event) override;
+  void drain() override;
+  std::exception_ptr error() const override { return failure.error(); }
+  void recover() override;
+
+  void beginStep() override;
+  QueueTimes queueTimes(Queue queue) const override {
+    DeviceGuard guard(index);
+    return of(queue).clock->times();
+  }
+  void keepTimes(bool on) override { keepsTimes = on; }
+
+  KernelPlace kernelPlace(Queue queue) const override;
+  void prepareKernels() override { warmUpKernels(kernelPlace(Queue::Compute)); }
+  bool copiesNeedPinned() const override { return true; }
+  int64_t takenBytes() const override;
+  std::string warning() const override { return firstWarning; }
+
+private:
+  const Stream &of(Queue queue) const {
+    return *streams[static_cast<unsigned>(queue)];
+  }
+  Stream &of(Queue queue) { return *streams[static_cast<unsigned>(queue)]; }
+  void check(cudaError_t code, const char *what);
+  void launchOnHost(std::function<void()> task);
+  template <typename Issue> void issue(Queue queue, const Issue &body);
+
+  int index;
+  int64_t freeBefore;
+  FirstError failure;
+  bool isLost = false;
+  bool keepsTimes = false;
+  std::string firstWarning;
+  std::array<std::unique_ptr<Stream>, kNumQueues> streams;
+  HostTasks hostTasks;
+};
+
+/// Throws where no driver or no such card is there.
+int existing(int index) {
+  int count = 0;
+  cudaError_t code = cudaGetDeviceCount(&count);
+  if (code != cudaSuccess) {
+    cudaGetLastError();
+    std::string reason = code == cudaErrorInsufficientDriver
+                             ? "there is no NVIDIA driver, or an older one "
+                               "than CUDA 13 needs"
+                             : cudaGetErrorString(code);
+    throw Error("cuda:" + std::to_string(index) + " is not there: " + reason +
+                "; use the device 'host'");
+  }
+  if (index < 0 || index >= count)
+    throw Error("cuda:" + std::to_string(index) + " is not there: there are " +
+                std::to_string(count) + " CUDA devices");
+  return index;
+}
+
+CudaDevice::CudaDevice(int number)
+    : index(existing(number)), freeBefore(freeBytesOfCard(index)) {
+  for (auto &stream : streams)
+    stream = std::make_unique<Stream>(index);
+}
+
+CudaDevice::~CudaDevice() {
+  for (auto &stream : streams)
+    cudaStreamSynchronize(stream->stream);
+}
+
+/// An error of a call, and of what ran before it.
+void CudaDevice::check(cudaError_t code, const char *what) {
+  isLost |= isSticky(code);
+  checkCuda(code, index, what);
+}
+
+template <typename Issue>
+void CudaDevice::issue(Queue queue, const Issue &body) {
+  if (failure.hasFailed())
+    return;
+  try {
+    DeviceGuard guard(index);
+    Stream &stream = of(queue);
+    stream.clock->start(QueueClock::Kind::Work);
+    body(stream.stream);
+    stream.clock->stop();
+  } catch (...) {
+    failure.capture(std::current_exception());
+  }
+}
+
+void CudaDevice::launchOnHost(std::function<void()> task) {
+  issue(Queue::Host, [&](cudaStream_t stream) {
+    check(hostTasks.append(stream,
+                           [this, body = std::move(task)]() mutable {
+                             if (failure.hasFailed())
+                               return;
+                             try {
+                               body();
+                             } catch (...) {
+                               failure.capture(std::current_exception());
+                             }
+                           }),
+          "launching a host task");
+  });
+}
+
+void CudaDevice::launch(Queue queue, std::function<void()> task) {
+  if (queue == Queue::Host)
+    return launchOnHost(std::move(task));
+  issue(queue, [&](cudaStream_t) { task(); });
+}
+
+void CudaDevice::copy(Queue queue, void *to, const void *from, int64_t bytes) {
+  if (bytes == 0)
+    return;
+  if (queue == Queue::Host)
+    return launchOnHost(
+        [=] { std::memcpy(to, from, static_cast<size_t>(bytes)); });
+  cudaMemcpyKind kind = queue == Queue::H2D   ? cudaMemcpyHostToDevice
+                        : queue == Queue::D2H ? cudaMemcpyDeviceToHost
+                                              : cudaMemcpyDeviceToDevice;
+  issue(queue, [&](cudaStream_t stream) {
+    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream),
+          "copying");
+  });
+}
+
+void CudaDevice::fill(Queue queue, void *to, int value, int64_t bytes) {
+  if (bytes == 0)
+    return;
+  issue(queue, [&](cudaStream_t stream) {
+    check(cudaMemsetAsync(to, value, static_cast<size_t>(bytes), stream),
+          "filling");
+  });
+}
+
+/// On a device queue the card spins, so that no other queue's host function is
+/// held up.
+void CudaDevice::delay(Queue queue, int64_t ns) {
+  if (queue == Queue::Host)
+    return launchOnHost(
+        [=] { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); });
+  issue(queue, [&](cudaStream_t) { spinOn(kernelPlace(queue), ns); });
+}
+
+void CudaDevice::record(Queue queue, Event &event) {
+  try {
+    DeviceGuard guard(index);
+    check(cudaEventRecord(static_cast<CudaEvent &>(event).event,
+                          of(queue).stream),
+          "recording an event");
+  } catch (...) {
+    failure.capture(std::current_exception());
+  }
+}
+
+void CudaDevice::wait(Queue queue, const Event &event) {
+  try {
+    DeviceGuard guard(index);
+    Stream &stream = of(queue);
+    stream.clock->start(QueueClock::Kind::Wait);
+    check(cudaStreamWaitEvent(stream.stream,
+                              static_cast<const CudaEvent &>(event).event, 0),
+          "waiting for an event");
+    stream.clock->stop();
+  } catch (...) {
+    failure.capture(std::current_exception());
+  }
+}
+
+void CudaDevice::synchronize(const Event &event) {
+  try {
+    DeviceGuard guard(index);
+    check(cudaEventSynchronize(static_cast<const CudaEvent &>(event).event),
+          "running what was launched");
+  } catch (...) {
+    failure.capture(std::current_exception());
+  }
+}
+
+void CudaDevice::drain() {
+  try {
+    DeviceGuard guard(index);
+    for (auto &stream : streams)
+      check(cudaStreamSynchronize(stream->stream), "running what was launched");
+  } catch (...) {
+    failure.capture(std::current_exception());
+  }
+}
+
+/// A lost context stays an error: nothing can be issued to it.
+void CudaDevice::recover() {
+  drain();
+  failure.forget();
+  if (isLost)
+    failure.capture(std::make_exception_ptr(
+        Error("cuda:" + std::to_string(index) +
+              ": an earlier error has ended this process's use of the device; "
+              "start a new process")));
+}
+
+void CudaDevice::beginStep() {
+  for (auto &stream : streams)
+    stream->clock->restart(keepsTimes);
+}
+
+KernelPlace CudaDevice::kernelPlace(Queue queue) const {
+  KernelPlace place;
+  if (queue == Queue::Host)
+    return place;
+  place.cudaIndex = index;
+  place.stream = of(queue).stream;
+  return place;
+}
+
+int64_t CudaDevice::takenBytes() const {
+  int64_t now = freeBytesOfCard(index);
+  return freeBefore < 0 || now < 0 ? -1 : freeBefore - now;
+}
+
+} // namespace
+
+std::unique_ptr<Device> makeCudaDevice(int index) {
+  return std::make_unique<CudaDevice>(index);
+}
+
+} // namespace offload::rt

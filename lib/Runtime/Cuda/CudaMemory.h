@@ -1,0 +1,31 @@
+// Memory of a CUDA device, and host memory that it copies from at full speed.
+
+#ifndef OFFLOAD_LIB_RUNTIME_CUDA_CUDAMEMORY_H
+#define OFFLOAD_LIB_RUNTIME_CUDA_CUDAMEMORY_H
+
+#include "offload/Runtime/Device.h"
+
+#include <memory>
+#include <string>
+
+namespace offload::rt {
+
+/// One cudaMalloc. Throws Error with what was asked for and what is free.
+std::unique_ptr<Memory> allocateOnCard(int index, int64_t bytes);
+
+/// Whole pages, touched by several threads and then registered; `pinned` false:
+/// neither. Where registering fails the memory is good but slow, and `warning`
+/// says so.
+std::unique_ptr<Memory> allocateOnHost(int index, int64_t bytes, bool pinned,
+                                       std::string &warning);
+
+/// Registered host memory that kernels write to directly; zeros at first.
+std::unique_ptr<Memory> allocateMapped(int index, int64_t bytes);
+
+/// Free bytes of the card without making a context on it; -1 where the driver's
+/// management library cannot say.
+int64_t freeBytesOfCard(int index);
+
+} // namespace offload::rt
+
+#endif // OFFLOAD_LIB_RUNTIME_CUDA_CUDAMEMORY_H

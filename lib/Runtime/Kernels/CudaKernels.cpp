@@ -1,0 +1,172 @@
+// LibTorch on a CUDA device: allocator, stream, handles.
+//
+// In:  places.
+// Out: LibTorch works on the place's stream; its requests go to the frame of
+//      the thread.
+// Not: which kernel runs.
+// How: LibTorch lets its CUDA allocator be exchanged once, before it is first
+//      used. Outside of frames memory is the driver's: that is where libraries'
+//      workspaces come from, made by small products and a convolution for each
+//      thread and stream, so that none of them is asked for within a frame.
+
+#include "CudaKernels.h"
+
+#include "Allocation.h"
+
+#include "offload/Runtime/Kernels.h"
+#include "offload/Runtime/Tensor.h"
+
+#include <ATen/ATen.h>
+#include <ATen/cuda/Sleep.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+#include <torch/csrc/cuda/CUDAPluggableAllocator.h>
+
+#include <mutex>
+#include <set>
+#include <utility>
+
+namespace offload::rt {
+
+namespace {
+
+/// LibTorch knows memory by its address, so each request of no bytes needs one
+/// of its own.
+void *allocate(size_t bytes, int device, cudaStream_t) {
+  if (bytes == 0)
+    return new std::byte;
+  if (AllocationFrame *frame = AllocationFrame::ofThread(true))
+    return frame->request(bytes);
+  c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
+  void *data = nullptr;
+  if (cudaMalloc(&data, bytes) != cudaSuccess) {
+    cudaGetLastError();
+    throw Error("no " + std::to_string(bytes) +
+                " bytes of device memory for a library of LibTorch");
+  }
+  return data;
+}
+
+void release(void *data, size_t bytes, int device, cudaStream_t) {
+  if (bytes == 0) {
+    delete static_cast<std::byte *>(data);
+    return;
+  }
+  if (AllocationFrame::releaseAnywhere(data))
+    return;
+  c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
+  cudaFree(data);
+}
+
+/// Bits must not depend on what a library finds fastest, nor float32 on a
+/// shorter mantissa.
+void setNumerics() {
+  at::Context &context = at::globalContext();
+  context.setAllowTF32CuBLAS(false);
+  context.setAllowTF32CuDNN(false);
+  context.setBenchmarkCuDNN(false);
+  context.setDeterministicCuDNN(true);
+  context.setAllowFP16ReductionCuBLAS(false);
+  context.setAllowBF16ReductionCuBLAS(false);
+}
+
+void installOnce() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    namespace allocators = torch::cuda::CUDAPluggableAllocator;
+    allocators::changeCurrentAllocator(
+        allocators::createCustomAllocator(allocate, release));
+    at::globalContext().lazyInitDevice(at::kCUDA);
+    setNumerics();
+  });
+}
+
+class CudaStreamScope final : public StreamScope {
+public:
+  explicit CudaStreamScope(const KernelPlace &place)
+      : guard(c10::cuda::getStreamFromExternal(
+            static_cast<cudaStream_t>(place.stream),
+            static_cast<c10::DeviceIndex>(place.cudaIndex))) {}
+
+private:
+  c10::cuda::CUDAStreamGuard guard;
+};
+
+/// Every library that a kernel may call, once.
+void callLibraries(at::Device device) {
+  for (at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    auto options = at::TensorOptions(type).device(device);
+    at::Tensor matrix = at::ones({64, 64}, options);
+    at::Tensor row = at::ones({64}, options);
+    at::mm(matrix, matrix);
+    at::addmm(row, matrix, matrix);
+    at::bmm(matrix.unsqueeze(0), matrix.unsqueeze(0));
+    at::Tensor image = at::ones({1, 8, 8, 8}, options);
+    at::convolution(image, at::ones({8, 8, 3, 3}, options), {}, {1, 1}, {1, 1},
+                    {1, 1}, false, {0, 0}, 1);
+  }
+}
+
+bool firstOfThread(const KernelPlace &place) {
+  static thread_local std::set<std::pair<int, void *>> seen;
+  return seen.emplace(place.cudaIndex, place.stream).second;
+}
+
+[[noreturn]] void rethrowShort(const c10::Error &error) {
+  std::string text = error.what_without_backtrace();
+  throw Error(text.substr(0, text.find('\n')));
+}
+
+} // namespace
+
+at::Device deviceOf(const KernelPlace &place) {
+  if (place.onHost())
+    return at::Device(at::kCPU);
+  return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(place.cudaIndex));
+}
+
+std::unique_ptr<StreamScope> makeStreamScope(const KernelPlace &place) {
+  if (place.onHost())
+    return nullptr;
+  try {
+    installOnce();
+    auto scope = std::make_unique<CudaStreamScope>(place);
+    if (firstOfThread(place))
+      callLibraries(deviceOf(place));
+    return scope;
+  } catch (const c10::Error &error) {
+    rethrowShort(error);
+  }
+}
+
+void *takeFromCard(const KernelPlace &place, int64_t bytes) {
+  c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(place.cudaIndex));
+  void *data = nullptr;
+  if (cudaMalloc(&data, static_cast<size_t>(bytes)) == cudaSuccess)
+    return data;
+  cudaGetLastError();
+  return nullptr;
+}
+
+void giveToCard(const KernelPlace &place, void *data) {
+  c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(place.cudaIndex));
+  cudaFree(data);
+}
+
+void warmUpKernels(const KernelPlace &place) {
+  c10::InferenceMode inference;
+  makeStreamScope(place);
+}
+
+void spinOn(const KernelPlace &place, int64_t ns) {
+  installOnce();
+  CudaStreamScope scope(place); // copy streams need no workspaces
+  int kiloHertz = 0;
+  cudaDeviceGetAttribute(&kiloHertz, cudaDevAttrClockRate, place.cudaIndex);
+  // At the highest clock rate; at a lower one the pause is longer.
+  at::cuda::sleep(ns * std::max(kiloHertz, 1) / 1000000 + 1);
+}
+
+} // namespace offload::rt

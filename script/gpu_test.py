@@ -1,0 +1,180 @@
+"""Judges the card of this machine; started by script/gpu-test.
+
+Every case is counted by its name. Kernels are judged by the same kernels on the
+host, models by what the host device gave where the bundle was made; bits must not
+depend on budget, depth, delays or poison."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "test" / "differential"))
+
+
+class Judge:
+    def __init__(self, bundle):
+        self.bundle, self.passed, self.failed = bundle, 0, []
+
+    def count(self, name, problem=""):
+        if problem:
+            self.failed.append("%s: %s" % (name, problem))
+            print("FAIL %s: %s" % (name, problem))
+        else:
+            self.passed += 1
+
+    def call(self, *command, seconds=300):
+        """Exit code, standard output, standard error."""
+        try:
+            done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=seconds)
+            return done.returncode, done.stdout, done.stderr
+        except subprocess.TimeoutExpired as late:
+            return None, str(late.stdout), "took over %d s" % seconds
+
+
+def conformance(judge):
+    report = judge.bundle / "conformance.json"
+    code, out, err = judge.call(judge.bundle / "bin/device-conformance-cuda", "--gtest_output=json:%s" % report,
+                                seconds=120)
+    seen = 0
+    if report.exists():
+        for suite in json.loads(report.read_text())["testsuites"]:
+            for case in suite["testsuite"]:
+                seen += 1
+                failures = case.get("failures", [])
+                judge.count(case["name"], failures[0]["failure"].replace("\n", " ")[:300] if failures else "")
+    if code != 0 or not seen:
+        judge.count("device-conformance-cuda", "exit code %s, %d cases; %s" % (code, seen, (out + err)[-2000:]))
+
+
+def difference(got, want, toolkit):
+    if got.dtype != want.dtype:
+        return float("inf")
+    if got.dtype.itemsize == 1 and got.dtype.kind == "V":
+        got, want = got.astype(np.int32), want.astype(np.int32)
+    return toolkit.relative_error(got, want)
+
+
+def updates(judge, card):
+    """Bit for bit as numpy rounds."""
+    import test_kernels
+    case = test_kernels.Kernels("test_updates_round_every_operation")
+    case.probe = card
+    try:
+        case.test_updates_round_every_operation()
+        judge.count("updates")
+    except Exception as error:  # an assertion, or what the kernel throws
+        judge.count("updates", str(error)[:300])
+
+
+def kernels(judge):
+    os.environ["OFFLOAD_BUILD"] = str(judge.bundle)
+    import kernel_cases
+    import test_kernels
+    import toolkit
+    host, card = test_kernels.Probe(), test_kernels.Probe(cuda=True)
+    over = []
+    for case in kernel_cases.CASES:
+        node = case.model().graph.node[0]
+        try:
+            want, _ = host.run(node, case.opset, case.inputs, case.outputs)
+            got, figures = card.run(node, case.opset, case.inputs, case.outputs)
+        except RuntimeError as error:
+            judge.count("kernel " + case.name, str(error))
+            continue
+        worst = max([difference(a, b, toolkit) for a, b in zip(got, want)], default=0)
+        problem = "" if worst <= max(case.tolerance, 1e-4) else "differs by %g" % worst
+        if figures["scratch"] > figures["planned_scratch"]:
+            over.append((case.op, figures["scratch"], figures["planned_scratch"]))
+            problem = problem or "scratch %d, planned %d" % over[-1][1:]
+        judge.count("kernel " + case.name, problem)
+    updates(judge, card)
+    for op in sorted({o[0] for o in over}):
+        print("scratch over plan: %s by up to %d bytes" % (op, max(s - p for o, s, p in over if o == op)))
+
+
+def run(judge, off, *flags):
+    out = judge.bundle / "out.npz"
+    out.unlink(missing_ok=True)
+    code, text, err = judge.call(judge.bundle / "bin/offload-run", off, "--device=cuda:0", "--inputs",
+                                 off.parent / "feeds.npz", "--output", out, "--stats=json", *flags)
+    if code != 0:
+        raise RuntimeError("exit code %s: %s" % (code, err.strip()[-1500:]))
+    with np.load(out) as data:
+        return {name: data[name] for name in data.files}, json.loads(text)
+
+
+VARIANTS = ((), ("--repeat", "5", "--poison"), ("--delay=h2d:1:3", "--repeat", "3"),
+            ("--delay=compute:1:4", "--repeat", "3"), ("--delay=d2h:2:5", "--delay=host:1:6", "--repeat", "3"))
+
+
+def models(judge):
+    import toolkit
+    for folder in sorted((judge.bundle / "models").iterdir()):
+        about = json.loads((folder / "model.json").read_text())
+        with np.load(folder / "expected.npz") as data:
+            want = {name: data[name] for name in data.files}
+        first = None
+        for schedule in about["schedules"]:
+            for flags in VARIANTS if schedule["file"] == "half.off" else VARIANTS[:1]:
+                name = "%s %s %s" % (about["name"], schedule["file"], " ".join(flags))
+                try:
+                    outputs, stats = run(judge, folder / schedule["file"], *flags)
+                except RuntimeError as error:
+                    judge.count(name, str(error))
+                    continue
+                worst = max(toolkit.relative_error(outputs[k], want[k]) for k in want)
+                first = first or outputs
+                measured, predicted = stats["measured"], stats["predicted"]
+                problem = ""
+                if not worst <= about["tolerance"]:
+                    problem = "differs from the host by %g" % worst
+                elif not toolkit.same_bits(first, outputs):
+                    problem = "other bits than the first schedule"
+                elif measured["peak_device_bytes"] > predicted["peak_device_bytes"]:
+                    problem = "peak %(peak_device_bytes)d" % measured
+                elif measured.get("card_bytes", 0) > schedule["device_memory"]:
+                    problem = "takes %d of the card, budget %d" % (measured["card_bytes"], schedule["device_memory"])
+                judge.count(name, problem)
+                if not flags:
+                    print("%s: error %.1e, step %.2f ms, card %.1f MiB of %.1f, h2d %.1f MiB" % (
+                        name, worst, measured["step_ns"] / 1e6, measured.get("card_bytes", 0) / 2 ** 20,
+                        schedule["device_memory"] / 2 ** 20, measured["h2d_bytes"] / 2 ** 20))
+
+
+def errors(judge):
+    off = sorted((judge.bundle / "models").glob("*/resident.off"))[0]
+    code, _, err = judge.call(judge.bundle / "bin/offload-run", off, "--device=cuda:99", "--random-inputs", "1")
+    lines = err.strip().splitlines()
+    judge.count("no such card", "" if code == 1 and len(lines) == 1 and "cuda:99" in lines[0] else err)
+
+
+PARTS = {"conformance": conformance, "kernels": kernels, "models": models, "errors": errors}
+
+
+def make_copies(bundle):
+    for name, source in json.loads((bundle / "copies.json").read_text()).items():
+        if not (bundle / name).exists():
+            shutil.copy(bundle / source, bundle / name)
+
+
+def main(bundle, *names):
+    judge = Judge(Path(bundle).resolve())
+    make_copies(judge.bundle)
+    for name in names or PARTS:
+        start = time.monotonic()
+        before = judge.passed, len(judge.failed)
+        PARTS[name](judge)
+        print("== %s: %d passed, %d failed, %.0f s" % (
+            name, judge.passed - before[0], len(judge.failed) - before[1], time.monotonic() - start))
+    print("%d passed, %d failed" % (judge.passed, len(judge.failed)))
+    return 1 if judge.failed or not judge.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
