@@ -474,6 +474,35 @@ def shapes():
         add("Range", [np.array(v, dtype) for v in (5, -2, -2)], fixed=(0, 1, 2))
 
 
+def quantized_weights():
+    """What expands to weights: both signs, by tensor, axis and block (a last one that is short too), with zero points and
+    without, in each type of activations; every difference from a zero point, which needs nine bits."""
+    types = {np.int8: (-128, 128), np.uint8: (0, 256), ml_dtypes.int4: (-8, 8), ml_dtypes.uint4: (0, 16)}
+    for (stored, (low, high)), scale in itertools.product(types.items(), (F32, F16, ml_dtypes.bfloat16)):
+        q = draw(6, 5, 7, dtype=I32, low=low, high=high)
+        q.ravel()[:2] = low, high - 1
+        for shape, attributes in (((), {}), ((5,), {"axis": 1}), ((7,), {"axis": -1}),
+                                  ((2, 5, 7), {"axis": 0, "block_size": 3}), ((6, 3, 7), {"axis": 1, "block_size": 2}),
+                                  ((6, 5, 2), {"axis": 2, "block_size": 4}), ((6, 5, 1), {"axis": -1, "block_size": 9})):
+            s = draw(*shape, low=0.1, high=1).astype(scale)
+            z = draw(*shape, dtype=I32, low=low, high=high)
+            z = np.where(np.arange(z.size).reshape(z.shape) % 3 == 0, low, z).astype(stored)
+            for more in ([], [z]):
+                add("DequantizeLinear", [q.astype(stored), s, *more], opset=21, reference=scale == ml_dtypes.bfloat16,
+                    fixed=(0, 1, 2) if scale == ml_dtypes.bfloat16 else (), tolerance=1e-6, **attributes)
+    for stored, scale in itertools.product((np.int16, np.uint16, I32), (F32, F16)):
+        q = draw(3, 4, dtype=I32, low=0, high=30000).astype(stored)
+        more = [] if stored == I32 else [draw(4, dtype=I32, low=0, high=30000).astype(stored)]
+        s = draw(4, low=0.01, high=0.02).astype(scale)
+        for zero in ([], more)[:1 + bool(more)]:
+            add("DequantizeLinear", [q, s, *zero], opset=21, axis=1, tolerance=1e-6)
+    for scale, out in itertools.product((F32, F16), (1, 10, 16)):
+        for stored in (np.int8, ml_dtypes.uint4):
+            q, z = (draw(*shape, dtype=I32, low=0, high=8).astype(stored) for shape in ((3, 4), (3, 2)))
+            add("DequantizeLinear", [q, draw(3, 2, low=0.1, high=1).astype(scale), z], opset=23, axis=1, block_size=2,
+                output_dtype=out, reference=True, tolerance=1e-6)
+
+
 def quantized():
     for dtype in (np.int8, np.uint8, np.int32):
         q = draw(4, 6, dtype=dtype)
@@ -501,6 +530,7 @@ def quantized():
                 block_size=block)
             add("DequantizeLinear", [q, draw(*shape, low=0.1, high=1).astype(F16)], opset=21, axis=axis,
                 block_size=block)
+    quantized_weights()
     x = np.array([[-1000, -3.25, -0.25, 0.25], [0.75, 1.25, 63, 1000]], F32)
     for dtype in (np.int8, np.uint8):
         add("QuantizeLinear", [x, np.array(0.5, F32), np.array(1, dtype)])
