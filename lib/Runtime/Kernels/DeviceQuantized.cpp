@@ -1,10 +1,15 @@
 // Quantization to 8- and 4-bit integers, and back, for devices.
 //
 // In:  as on the host.
-// Out: as on the host.
-// How: 4-bit elements are taken out of their bytes, and put back, by operations
-//      on whole tensors. Scales and zero points are brought to a shape that
-//      broadcasts over the elements.
+// Out: as on the host, the same bits.
+// How: operations on whole tensors, as few as there can be, for each is a
+// launch
+//      on a card. A product reads integers and writes the type asked for by
+//      itself: 8-bit values expand in one launch, 4-bit ones in three
+//      (unsigned) or four, after each byte became two in scratch. A zero point
+//      adds what its own type takes (3, 4 or 5). Blocks are a dimension of
+//      their own, so that nothing is repeated; a last block that is short is a
+//      second call.
 
 #include "Kernel.h"
 
@@ -14,62 +19,85 @@ namespace {
 
 bool isPacked(DataType type) { return elementBits(type) == 4; }
 
-/// Stored integers in a type that holds them all, of the operand's shape.
-at::Tensor integersOf(const KernelContext &context, unsigned i,
-                      at::ScalarType type) {
-  DataType stored = context.type(i);
-  const Dims &dims = context.dims(i);
-  if (!isPacked(stored)) {
-    std::optional<at::ScalarType> own = scalarTypeOf(stored);
-    if (!own)
-      throw Error("does not take elements of type " +
-                  std::string(dataTypeName(stored)));
-    at::Tensor x = context.contiguous(i);
-    return (x.scalar_type() == *own ? x : x.view(*own)).to(type);
+/// 4-bit integers, a byte each in the same order.
+at::Tensor unpacked(const at::Tensor &bytes, DataType type, const Dims &dims) {
+  const bool isSigned = type == DataType::Int4;
+  const at::ScalarType byte = isSigned ? at::kChar : at::kByte;
+  at::Tensor packed = isSigned ? bytes.view(at::kChar) : bytes;
+  at::Tensor pairs = makeEmpty({bytes.numel(), 2}, byte);
+  at::Tensor low = pairs.select(1, 0), high = pairs.select(1, 1);
+  at::bitwise_right_shift_out(high, packed, 4); // brings the sign with it
+  if (isSigned) {
+    at::bitwise_left_shift_out(low, packed, 4);
+    low.bitwise_right_shift_(4);
+  } else {
+    at::bitwise_and_out(low, packed, 15);
   }
-  at::Tensor bytes = context[i];
-  int64_t count = product(dims, 0, dims.size());
-  at::Tensor pairs = makeEmpty({bytes.numel(), 2}, at::kByte);
-  pairs.select(1, 0).copy_(at::bitwise_and(bytes, 15));
-  pairs.select(1, 1).copy_(at::bitwise_right_shift(bytes, 4));
-  at::Tensor values =
-      pairs.view(-1).narrow(0, 0, count).to(at::kShort).view(dims);
-  if (stored == DataType::Int4) // 8 to 15 stand for -8 to -1
-    values.sub_(at::ge(values, 8).to(at::kShort).mul_(16));
-  return values.to(type);
+  return pairs.view(-1).narrow(0, 0, product(dims, 0, dims.size())).view(dims);
 }
 
-/// A scale or zero point with a shape that broadcasts over the data.
-at::Tensor overData(const KernelContext &context, at::Tensor x) {
-  const Dims &data = context.dims(0);
-  int64_t block = context.intAttr("block_size", 0);
-  if (x.numel() == 1 && block == 0)
-    return x.reshape({});
-  int64_t axis =
-      wrapAxis(context.intAttr("axis", 1), static_cast<int64_t>(data.size()));
-  if (block == 0) {
-    if (x.numel() != data[axis])
-      throw Error("the scale has " + std::to_string(x.numel()) +
-                  " values, not " + std::to_string(data[axis]));
-    Dims shape(data.size(), 1);
-    shape[axis] = data[axis];
-    return x.reshape(shape);
-  }
-  Dims shape = data;
-  shape[axis] = (data[axis] + block - 1) / block;
-  if (x.numel() != product(shape, 0, shape.size()))
-    throw Error("the scale has " + std::to_string(x.numel()) + " values, not " +
-                std::to_string(product(shape, 0, shape.size())));
-  Dims repeated = shape;
-  repeated.insert(repeated.begin() + axis + 1, block);
-  Dims joined = shape;
-  joined[axis] *= block;
-  return x.reshape(shape)
-      .unsqueeze(axis + 1)
-      .expand(repeated)
-      .reshape(joined)
-      .narrow(axis, 0, data[axis]);
+/// Stored integers in a type that operations take: their own of 8, 16 and 32
+/// bits, 8 bits for 4, 32 for unsigned 16. Over the operand's memory where the
+/// type is its own.
+at::Tensor integersOf(const KernelContext &context, unsigned i) {
+  DataType stored = context.type(i);
+  if (isPacked(stored))
+    return unpacked(context[i], stored, context.dims(i));
+  std::optional<at::ScalarType> own = scalarTypeOf(stored);
+  if (!own)
+    throw Error("does not take elements of type " +
+                std::string(dataTypeName(stored)));
+  at::Tensor x = context.contiguous(i);
+  if (x.scalar_type() != *own)
+    x = x.view(*own);
+  return stored == DataType::UInt16 ? x.to(at::kInt) : x;
 }
+
+/// Which scale and zero point belong to which elements of operand 0.
+class Groups {
+public:
+  explicit Groups(const KernelContext &context)
+      : dims(context.dims(0)), block(context.intAttr("block_size", 0)) {
+    const Dims &scale = context.dims(1);
+    int64_t given = product(scale, 0, scale.size());
+    if (given == 1 && block == 0)
+      return;
+    axis =
+        wrapAxis(context.intAttr("axis", 1), static_cast<int64_t>(dims.size()));
+    groupDims = block ? dims : Dims(dims.size(), 1);
+    groupDims[axis] = block ? (dims[axis] + block - 1) / block : dims[axis];
+    int64_t wanted = product(groupDims, 0, groupDims.size());
+    if (given != wanted)
+      throw Error("the scale has " + std::to_string(given) + " values, not " +
+                  std::to_string(wanted));
+  }
+
+  /// Calls `body` with parts of two tensors of operand 0's shape, which hold
+  /// the same elements, and the part of `factors` that goes over them.
+  template <typename Body>
+  void forEach(const at::Tensor &to, const at::Tensor &from,
+               const at::Tensor &factors, const Body &body) const {
+    at::Tensor over = factors.reshape(groupDims);
+    if (!block)
+      return body(to, from, over);
+    int64_t whole = dims[axis] / block, rest = dims[axis] % block;
+    if (whole) {
+      auto split = [&](const at::Tensor &x) {
+        return x.narrow(axis, 0, whole * block).unflatten(axis, {whole, block});
+      };
+      body(split(to), split(from),
+           over.narrow(axis, 0, whole).unsqueeze(axis + 1));
+    }
+    if (rest)
+      body(to.narrow(axis, whole * block, rest),
+           from.narrow(axis, whole * block, rest), over.narrow(axis, whole, 1));
+  }
+
+private:
+  Dims dims;
+  int64_t block, axis = 0;
+  Dims groupDims; // of scale and zero point, to broadcast; empty: one value
+};
 
 /// The least and the largest integer of a quantized type.
 std::pair<int64_t, int64_t> rangeOf(DataType type) {
@@ -98,47 +126,87 @@ at::Tensor packPairs(const at::Tensor &values) {
   return out.bitwise_or_(pairs.select(1, 0));
 }
 
+/// The type of DequantizeLinear's result.
+at::ScalarType expandedType(const KernelContext &context,
+                            at::ScalarType scale) {
+  int64_t asked = context.intAttr("output_dtype", 0);
+  if (!asked)
+    return scale;
+  std::optional<at::ScalarType> type =
+      scalarTypeOf(static_cast<DataType>(asked));
+  if (!type)
+    throw Error("does not make elements of type " +
+                std::string(dataTypeName(static_cast<DataType>(asked))));
+  return *type;
+}
+
+/// `values` less their zero points, in a type that holds every difference;
+/// where that can be, in memory that is there: of 8 bits `out`, of 4 bits and
+/// of unsigned 16 the scratch in which they lie.
+at::Tensor withoutZeros(const KernelContext &context, const Groups &groups,
+                        at::Tensor values, const at::Tensor &out) {
+  DataType stored = context.type(0);
+  at::Tensor zeros = integersOf(context, 2), difference;
+  if (isPacked(stored)) {
+    values = difference = values.view(at::kChar);
+    zeros = zeros.view(at::kChar);
+  } else if (elementBits(stored) == 8) {
+    difference = out; // every float type holds -255 to 255
+    zeros = zeros.to(out.scalar_type());
+  } else {
+    difference = stored == DataType::UInt16
+                     ? values
+                     : makeEmpty(values.sizes(), at::kInt);
+    zeros = zeros.to(at::kInt);
+  }
+  groups.forEach(difference, values, zeros,
+                 [](at::Tensor to, const at::Tensor &x, const at::Tensor &z) {
+                   at::sub_out(to, x, z);
+                 });
+  return difference;
+}
+
 } // namespace
 
 OFFLOAD_DEVICE_KERNEL(DequantizeLinear) {
+  Groups groups(context);
   at::Tensor scales = context.contiguous(1);
-  int64_t asked = context.intAttr("output_dtype", 0);
-  at::ScalarType type = scales.scalar_type();
-  if (asked) {
-    std::optional<at::ScalarType> given =
-        scalarTypeOf(static_cast<DataType>(asked));
-    if (!given)
-      throw Error("does not make elements of type " +
-                  std::string(dataTypeName(static_cast<DataType>(asked))));
-    type = *given;
-  }
+  at::ScalarType type = expandedType(context, scales.scalar_type());
   at::Tensor out = makeEmpty(context.dims(0), type);
-  at::ScalarType wide = type == at::kDouble ? at::kDouble : at::kFloat;
-  at::Tensor values;
-  if (context.has(2)) {
-    values = integersOf(context, 0, at::kInt);
-    values.sub_(overData(context, integersOf(context, 2, at::kInt)));
-    values = values.to(wide);
-  } else {
-    values = integersOf(context, 0, wide);
-  }
-  at::Tensor product = at::mul(values, overData(context, scales.to(wide)));
-  return {out.copy_(product)};
+  at::Tensor values = integersOf(context, 0);
+  // Each product is rounded once, to the result's type. 16-bit floats hold
+  // 8-bit integers exactly, but no longer ones.
+  if (scales.scalar_type() != type || elementBits(context.type(0)) > 8)
+    scales = scales.to(type == at::kDouble ? at::kDouble : at::kFloat);
+  if (context.has(2))
+    values = withoutZeros(context, groups, values, out);
+  groups.forEach(out, values, scales,
+                 [](at::Tensor to, const at::Tensor &x, const at::Tensor &s) {
+                   at::mul_out(to, x, s);
+                 });
+  return {out};
 }
 
 OFFLOAD_DEVICE_KERNEL(QuantizeLinear) {
-  at::Tensor x = context.contiguous(0), scales = context.contiguous(1);
+  Groups groups(context);
+  at::Tensor x = context.contiguous(0);
   int64_t asked = context.intAttr("output_dtype", 0);
   DataType type = context.has(2) ? context.type(2)
                   : asked        ? static_cast<DataType>(asked)
                                  : DataType::UInt8;
   auto [least, most] = rangeOf(type);
   Dims dims = x.sizes().vec();
-  at::Tensor values =
-      at::div(x.to(at::kFloat), overData(context, scales.to(at::kFloat)))
-          .round_();
+  at::Tensor values = makeEmpty(dims, at::kFloat);
+  groups.forEach(values, x.to(at::kFloat), context.contiguous(1).to(at::kFloat),
+                 [](at::Tensor to, const at::Tensor &x, const at::Tensor &s) {
+                   at::div_out(to, x, s);
+                 });
+  values.round_();
   if (context.has(2))
-    values.add_(overData(context, integersOf(context, 2, at::kFloat)));
+    groups.forEach(values, values, integersOf(context, 2).to(at::kFloat),
+                   [](at::Tensor to, const at::Tensor &x, const at::Tensor &z) {
+                     at::add_out(to, x, z);
+                   });
   values.clamp_(least, most);
   if (isPacked(type))
     return {{packPairs(values.to(at::kShort)), type, dims}};
