@@ -233,9 +233,19 @@ at::Tensor cacheRow(const at::Tensor &cache, const at::Tensor &positions,
   return cache.select(0, id);
 }
 
+/// Elements of one row, which may lie apart.
+template <typename T> struct Row {
+  explicit Row(const at::Tensor &row)
+      : data(row.const_data_ptr<T>()), stride(row.stride(0)) {}
+  T operator[](int64_t i) const { return data[i * stride]; }
+
+  const T *data;
+  int64_t stride;
+};
+
 template <typename T>
-void rotate(const T *x, T *to, const T *cos, const T *sin, int64_t half,
-            int64_t size, bool interleaved) {
+void rotate(Row<T> x, T *to, Row<T> cos, Row<T> sin, int64_t half, int64_t size,
+            bool interleaved) {
   using C = ComputeType<T>;
   for (int64_t i = 0; i < half; ++i) {
     int64_t first = interleaved ? 2 * i : i;
@@ -245,7 +255,8 @@ void rotate(const T *x, T *to, const T *cos, const T *sin, int64_t half,
     to[first] = static_cast<T>(c * a - s * b);
     to[second] = static_cast<T>(s * a + c * b);
   }
-  std::copy(x + 2 * half, x + size, to + 2 * half);
+  for (int64_t i = 2 * half; i < size; ++i)
+    to[i] = x[i];
 }
 
 } // namespace
@@ -284,9 +295,8 @@ OFFLOAD_KERNEL(Attention) {
 }
 
 OFFLOAD_KERNEL(RotaryEmbedding) {
-  at::Tensor x = context.contiguous(0), cos = context.contiguous(1);
-  at::Tensor sin = context.contiguous(2),
-             positions = context.optionalOperand(3);
+  at::Tensor x = context[0], cos = context[1], sin = context[2];
+  at::Tensor positions = context.optionalOperand(3);
   bool interleaved = context.intAttr("interleaved", 0);
   at::Tensor out = makeEmpty(x.sizes(), x.scalar_type());
   int64_t heads = context.intAttr("num_heads", 0);
@@ -301,11 +311,10 @@ OFFLOAD_KERNEL(RotaryEmbedding) {
     using T = std::remove_pointer_t<decltype(tag)>;
     for (int64_t b = 0; b < from.size(0); ++b)
       for (int64_t s = 0; s < from.size(2); ++s) {
-        const T *c = cacheRow(cos, positions, b, s).const_data_ptr<T>();
-        const T *n = cacheRow(sin, positions, b, s).const_data_ptr<T>();
+        Row<T> c(cacheRow(cos, positions, b, s));
+        Row<T> n(cacheRow(sin, positions, b, s));
         for (int64_t h = 0; h < from.size(1); ++h)
-          rotate(from.const_data_ptr<T>() + b * from.stride(0) +
-                     h * from.stride(1) + s * from.stride(2),
+          rotate(Row<T>(from.select(0, b).select(0, h).select(0, s)),
                  to.data_ptr<T>() + b * to.stride(0) + h * to.stride(1) +
                      s * to.stride(2),
                  c, n, half, size, interleaved);

@@ -6,16 +6,25 @@
 //      (ATen's batched product would copy operands that repeat over the batch).
 //      BLAS wants stride 1 in one of the two dimensions; a matrix that has it
 //      in neither is multiplied element by element, since a copy would be
-//      scratch of the size of a weight.
+//      scratch of the size of a weight. 16-bit types are multiplied in float, a
+//      tile at a time, in vectors of the host: oneDNN's own products of them
+//      need memory whose size depends on the CPU and so can be in no plan.
 
 #include "Kernel.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace offload::rt {
 
 namespace {
+
+/// Elements of an operand that are converted to float at one time.
+constexpr int64_t kTileElements = 1 << 18;
+constexpr int64_t kLeastTile = 64;
 
 /// Whether BLAS reads the matrix where it lies.
 bool isBlasMatrix(const at::Tensor &x) {
@@ -50,10 +59,66 @@ void multiplyByElement(at::Tensor &out, const at::Tensor &a,
   });
 }
 
+bool has16Bits(const at::Tensor &x) {
+  return x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
+}
+
+/// A part of a matrix in float, in a vector that parts of up to `most` elements
+/// share.
+class FloatTile {
+public:
+  explicit FloatTile(int64_t most) : values(most) {}
+  at::Tensor shaped(int64_t rows, int64_t columns) {
+    return at::from_blob(values.data(), {rows, columns}, at::kFloat);
+  }
+  at::Tensor copyOf(const at::Tensor &part) {
+    return shaped(part.size(0), part.size(1)).copy_(part);
+  }
+
+private:
+  std::vector<float> values;
+};
+
+/// What a product is multiplied by and what is added, before its one rounding.
+struct Scaling {
+  float alpha = 1, beta = 0;
+  at::Tensor addend; // of the product's shape; undefined where beta is 0
+};
+
+void multiplyInFloat(const at::Tensor &out, const at::Tensor &a,
+                     const at::Tensor &b, const Scaling &scaling) {
+  int64_t rows = out.size(0), columns = out.size(1);
+  int64_t inner = std::max<int64_t>(a.size(1), 1);
+  int64_t most = std::max(kTileElements / inner, kLeastTile);
+  int64_t tileRows = std::min(most, rows);
+  int64_t tileColumns = std::min(most, columns);
+  FloatTile left(tileRows * inner), right(inner * tileColumns);
+  FloatTile sums(tileRows * tileColumns), added(tileRows * tileColumns);
+  for (int64_t n = 0; n < columns; n += tileColumns) {
+    int64_t width = std::min(tileColumns, columns - n);
+    at::Tensor weights = right.copyOf(b.narrow(1, n, width));
+    for (int64_t m = 0; m < rows; m += tileRows) {
+      int64_t height = std::min(tileRows, rows - m);
+      auto partOf = [&](const at::Tensor &x) {
+        return x.narrow(0, m, height).narrow(1, n, width);
+      };
+      at::Tensor sum = sums.shaped(height, width);
+      at::mm_out(sum, left.copyOf(a.narrow(0, m, height)), weights);
+      if (scaling.alpha != 1)
+        sum.mul_(scaling.alpha);
+      if (scaling.addend.defined())
+        sum.add_(added.copyOf(partOf(scaling.addend)), scaling.beta);
+      partOf(out).copy_(sum);
+    }
+  }
+}
+
 void multiply(at::Tensor out, const at::Tensor &a, const at::Tensor &b) {
   if (out.numel() == 0)
     return;
-  if (isBlasMatrix(a) && isBlasMatrix(b))
+  if (has16Bits(a))
+    multiplyInFloat(out, a, b, {});
+  else if (isBlasMatrix(a) && isBlasMatrix(b))
     at::mm_out(out, a, b);
   else
     multiplyByElement(out, a, b);
@@ -120,9 +185,16 @@ OFFLOAD_KERNEL(Gemm) {
   if (context.intAttr("transB", 0))
     b = b.t();
   at::Tensor out = makeEmpty({a.size(0), b.size(1)}, a.scalar_type());
-  at::Tensor c = context.optionalOperand(2);
+  at::Tensor c = beta == 0 ? at::Tensor() : context.optionalOperand(2);
+  if (out.numel() == 0)
+    return {out};
+  if (has16Bits(a)) {
+    multiplyInFloat(out, a, b,
+                    {alpha, beta, c.defined() ? c.expand(out.sizes()) : c});
+    return {out};
+  }
   if (a.size(1) != 0 && isBlasMatrix(a) && isBlasMatrix(b)) {
-    if (c.defined() && beta != 0)
+    if (c.defined())
       at::addmm_out(out, c.expand(out.sizes()), a, b, beta, alpha);
     else if (alpha != 1)
       at::addmm_out(out, out.zero_(), a, b, 0, alpha);
@@ -133,7 +205,7 @@ OFFLOAD_KERNEL(Gemm) {
   multiplyByElement(out, a, b);
   if (alpha != 1)
     out.mul_(alpha);
-  if (c.defined() && beta != 0)
+  if (c.defined())
     out.add_(c, beta);
   return {out};
 }
