@@ -73,7 +73,6 @@ def updates(judge, card):
 
 
 def kernels(judge):
-    os.environ["OFFLOAD_BUILD"] = str(judge.bundle)
     import kernel_cases
     import test_kernels
     import toolkit
@@ -165,6 +164,7 @@ def make_copies(bundle):
 
 def main(bundle, *names):
     judge = Judge(Path(bundle).resolve())
+    os.environ["OFFLOAD_BUILD"] = str(judge.bundle)  # before toolkit is imported
     make_copies(judge.bundle)
     for name in names or PARTS:
         start = time.monotonic()

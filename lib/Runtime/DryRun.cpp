@@ -26,6 +26,7 @@ public:
     add(static_cast<int64_t>(call.op));
     add(call.sinceVersion);
     add(call.numOutputs);
+    add(call.plannedScratchBytes);
     for (bool wanted : call.wanted)
       add(wanted);
     for (size_t i = 0; i < call.operands.size(); ++i) {
@@ -143,6 +144,8 @@ std::unique_ptr<Memory> DryRun::zerosOnDevice(KernelCall &call, int64_t bytes) {
   device.fill(Queue::Compute, zeros, 0, bytes);
   for (TensorView &view : call.operands)
     view.data = zeros;
+  // Requests that tell of a problem belong to the profile; none is found here.
+  call.problem = reinterpret_cast<int32_t *>(zeros);
   call.place.profileMemory = memory + front;
   call.place.profileBytes = memoryBytes - front;
   return own;
@@ -150,7 +153,7 @@ std::unique_ptr<Memory> DryRun::zerosOnDevice(KernelCall &call, int64_t bytes) {
 
 std::shared_ptr<const KernelProfile> DryRun::runOn(Queue queue,
                                                    KernelCall call) {
-  int64_t most = 0;
+  int64_t most = sizeof(int32_t);
   for (const TensorView &view : call.operands)
     if (view.type != DataType::Undefined)
       most = std::max(most, spannedBytes(view));

@@ -198,6 +198,8 @@ void Binder::bindKernel(uint32_t number) {
       scalars.push_back(std::move(one));
       trial.launch[i] = &scalars.back();
     }
+  if (node.queue == Queue::Compute)
+    trial.plannedScratchBytes = call.plannedScratchBytes = node.scratchBytes;
   std::shared_ptr<const KernelProfile> profile =
       shapes.dryRun.profile(node.queue, trial);
   if (node.queue == Queue::Host)

@@ -46,6 +46,9 @@ struct KernelCall {
   /// Of Device::allocateShared, or null: a kernel on a device that finds an
   /// index out of range uses the nearest one and sets this to 1.
   int32_t *problem = nullptr;
+  /// Scratch that the plan gives the call, or -1: any. Libraries that have
+  /// several algorithms take one that needs no more.
+  int64_t plannedScratchBytes = -1;
 };
 
 struct OutputProfile {

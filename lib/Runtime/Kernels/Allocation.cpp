@@ -62,6 +62,11 @@ void FrameAllocator::giveBack(void *data) {
   frameAllocator().previous->raw_deallocate(data);
 }
 
+/// The one error that libraries with several algorithms take for "try another".
+[[noreturn]] void throwOutOfMemory(const std::string &text) {
+  C10_THROW_ERROR(OutOfMemoryError, text);
+}
+
 void installOnce() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -124,7 +129,9 @@ void AllocationFrame::close() {
 
 void *AllocationFrame::request(size_t bytes) {
   std::lock_guard lock(mutex);
-  return serve(requests++, static_cast<int64_t>(bytes));
+  void *data = serve(requests, static_cast<int64_t>(bytes));
+  ++requests; // not where it failed
+  return data;
 }
 
 bool AllocationFrame::release(void *data) {
@@ -134,7 +141,7 @@ bool AllocationFrame::release(void *data) {
 
 ProfilingFrame::~ProfilingFrame() {
   close();
-  for (auto [data, request] : live)
+  for (const auto &[data, request] : live)
     giveBack(const_cast<void *>(data));
 }
 
@@ -160,11 +167,15 @@ void ProfilingFrame::giveBack(void *data) {
 }
 
 void *ProfilingFrame::serve(unsigned request, int64_t bytes) {
+  if (alignUp(bytes) > mostBytes - liveBytes)
+    throwOutOfMemory(std::to_string(bytes) + " bytes are over the limit of " +
+                     std::to_string(mostBytes));
   void *data = take(bytes);
   if (!data)
     throw Error("no memory for " + std::to_string(bytes) +
                 " bytes of a kernel's dry run");
-  live[data] = request;
+  live[data] = {request, alignUp(bytes)};
+  liveBytes += alignUp(bytes);
   steps.push_back({request, bytes});
   return data;
 }
@@ -173,7 +184,8 @@ bool ProfilingFrame::takeBack(void *data) {
   auto it = live.find(data);
   if (it == live.end())
     return false;
-  steps.push_back({it->second, 0});
+  steps.push_back({it->second.first, 0});
+  liveBytes -= it->second.second;
   live.erase(it);
   giveBack(data);
   return true;
@@ -181,7 +193,7 @@ bool ProfilingFrame::takeBack(void *data) {
 
 int ProfilingFrame::requestOf(const void *data) const {
   auto it = live.find(data);
-  return it == live.end() ? -1 : static_cast<int>(it->second);
+  return it == live.end() ? -1 : static_cast<int>(it->second.first);
 }
 
 int64_t ProfilingFrame::scratchBytes(std::span<const int> outputs) const {
@@ -221,10 +233,13 @@ void *PlacedFrame::serve(unsigned request, int64_t bytes) {
     return place.data;
   }
   int64_t offset = fit.place(bytes);
-  if (offset + alignUp(bytes) > scratchBytes)
-    throw Error("asks for " + std::to_string(bytes) + " bytes of scratch at " +
-                std::to_string(offset) + ", its scratch has " +
-                std::to_string(scratchBytes) + " bytes");
+  if (offset + alignUp(bytes) > scratchBytes) {
+    fit.release(offset);
+    throwOutOfMemory("asks for " + std::to_string(bytes) +
+                     " bytes of scratch at " + std::to_string(offset) +
+                     ", its scratch has " + std::to_string(scratchBytes) +
+                     " bytes");
+  }
   return scratch + offset;
 }
 

@@ -13,9 +13,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace offload::rt {
@@ -48,6 +50,10 @@ public:
   /// Whether the memory was this frame's; if so it is given back.
   bool release(void *data);
   unsigned numRequests() const { return requests; }
+  /// From now on a request fails with c10::OutOfMemoryError where memory in use
+  /// would pass `bytes`. It is not counted, so a library may go on with an
+  /// algorithm that needs less.
+  virtual void limit(int64_t bytes) = 0;
 
   /// The frame that serves this thread's requests of that kind, or null.
   static AllocationFrame *ofThread(bool isCuda);
@@ -80,6 +86,7 @@ public:
   int requestOf(const void *data) const;
   /// Scratch that all requests but `outputs` take at once.
   int64_t scratchBytes(std::span<const int> outputs) const;
+  void limit(int64_t bytes) override { mostBytes = bytes; }
 
 private:
   void *serve(unsigned request, int64_t bytes) override;
@@ -90,12 +97,14 @@ private:
 
   KernelPlace place;
   FirstFit fit; // of the place's profile memory
+  int64_t mostBytes = std::numeric_limits<int64_t>::max();
+  int64_t liveBytes = 0;
   struct Step {
     unsigned request = 0;
     int64_t bytes = 0; // 0: the request's memory is given back
   };
   std::vector<Step> steps;
-  std::map<const void *, unsigned> live;
+  std::map<const void *, std::pair<unsigned, int64_t>> live; // request, bytes
 };
 
 /// Serves chosen requests at given places and all others from one range.
@@ -109,6 +118,8 @@ public:
   PlacedFrame(bool isCuda, std::vector<Place> places, void *scratch,
               int64_t scratchBytes, unsigned expectedRequests);
   ~PlacedFrame() override;
+  /// Its scratch is the limit.
+  void limit(int64_t) override {}
 
 private:
   void *serve(unsigned request, int64_t bytes) override;

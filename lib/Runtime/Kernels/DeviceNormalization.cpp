@@ -2,9 +2,7 @@
 //
 // In:  the operand and its scale and bias.
 // Out: contiguous; moments in float.
-// How: ATen's kernels, whose sums run in float in a fixed order. Scales and
-//      biases of 16-bit types go in as float, which those kernels take beside
-//      them.
+// How: ATen's kernels, whose sums run in float in a fixed order.
 
 #include "Kernel.h"
 
@@ -12,8 +10,14 @@ namespace offload::rt {
 
 namespace {
 
-/// A parameter in the type that the kernels take beside 16-bit operands.
+/// A parameter of the operand's type, the one that the kernels take beside it.
 at::Tensor parameter(const at::Tensor &given, const at::Tensor &x) {
+  return given.to(x.scalar_type()).contiguous();
+}
+
+/// Batch normalization takes float beside 16-bit operands: running statistics
+/// are wider than these.
+at::Tensor batchParameter(const at::Tensor &given, const at::Tensor &x) {
   bool isShort =
       x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
   return given.to(isShort ? at::kFloat : x.scalar_type()).contiguous();
@@ -51,8 +55,8 @@ OFFLOAD_DEVICE_KERNEL(BatchNormalization) {
   at::Tensor x = context.contiguous(0);
   at::Tensor input = x.dim() > 1 ? x : x.view({-1, 1});
   at::Tensor out = std::get<0>(at::native_batch_norm(
-      input, parameter(context[1], x), parameter(context[2], x),
-      parameter(context[3], x), parameter(context[4], x), false, 0,
+      input, batchParameter(context[1], x), batchParameter(context[2], x),
+      batchParameter(context[3], x), batchParameter(context[4], x), false, 0,
       context.floatAttr("epsilon", 1e-5f)));
   return {out.view(x.sizes())};
 }

@@ -7,6 +7,7 @@
 //      padded copy of the input. One-dimensional windows get a second dimension
 //      of size 1. Averages of dilated windows are sums of strided slices.
 
+#include "Allocation.h"
 #include "AxisMap.h"
 #include "Window.h"
 
@@ -141,6 +142,19 @@ Dims countsAlong(const DevicePooling &pooling, size_t i, bool withPads) {
   return counts;
 }
 
+/// cuDNN then takes the first of its algorithms whose workspace is planned.
+void limitWorkspace(const KernelContext &context, int64_t outputBytes) {
+  AllocationFrame *frame = AllocationFrame::ofThread(!context.place().onHost());
+  if (frame && context.plannedScratchBytes() >= 0)
+    frame->limit(context.plannedScratchBytes() + alignUp(outputBytes));
+}
+
+/// Bytes of [N, channels, sizes...] in the type of `x`.
+int64_t imageBytes(const at::Tensor &x, int64_t channels, const Dims &sizes) {
+  return x.size(0) * channels * product(sizes, 0, sizes.size()) *
+         static_cast<int64_t>(x.element_size());
+}
+
 } // namespace
 
 OFFLOAD_DEVICE_KERNEL(Conv) {
@@ -148,7 +162,7 @@ OFFLOAD_DEVICE_KERNEL(Conv) {
   at::IntArrayRef spatial = x.sizes().slice(2);
   int64_t groups = context.intAttr("group", 1);
   Window window = windowOf(context, spatial, weight.sizes().slice(2));
-  windowPositions(window, spatial, false); // refuses windows that do not fit
+  Dims positions = windowPositions(window, spatial, false);
   if (x.size(1) != weight.size(1) * groups)
     throw Error("the weight is for " + std::to_string(weight.size(1)) +
                 " channels a group, the input has " +
@@ -159,6 +173,7 @@ OFFLOAD_DEVICE_KERNEL(Conv) {
     x = padded(x, window.padsBegin, window.padsEnd, 0);
     pads = none;
   }
+  limitWorkspace(context, imageBytes(x, weight.size(0), positions));
   at::Tensor bias = context.optionalOperand(2);
   return {at::convolution(
       x, weight, bias.defined() ? std::optional(bias) : std::nullopt,
