@@ -220,6 +220,10 @@ void Graph::renameValue(Value *value, llvm::StringRef name) {
     renameIn(properties, from, to);
   for (auto &[planned, properties] : plannedValues)
     renameIn(properties, from, to);
+  for (FoldedNode &node : folded) {
+    std::replace(node.operands.begin(), node.operands.end(), from, to);
+    std::replace(node.results.begin(), node.results.end(), from, to);
+  }
 }
 
 //===-- Graph: nodes ------------------------------------------------------===//

@@ -9,6 +9,7 @@
 
 #include "ExportProto.h"
 
+#include "FoldedFunction.h"
 #include "ProtoConvert.h"
 #include "offload/OffFormat/Properties.h"
 #include "offload/Onnx/OffFunctions.h"
@@ -215,6 +216,8 @@ private:
       if (auto found = used.find(&function); found != used.end())
         *model.add_functions() =
             offFunctionProto(function, standardOpset(), found->second);
+    if (!graph.folded.empty())
+      *model.add_functions() = foldedFunctionProto(graph, standardOpset());
     return llvm::Error::success();
   }
 

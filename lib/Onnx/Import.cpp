@@ -8,6 +8,7 @@
 #include "offload/Onnx/Import.h"
 
 #include "ExternalData.h"
+#include "FoldedFunction.h"
 #include "ImportDims.h"
 #include "ImportFile.h"
 #include "ImportGraph.h"
@@ -56,11 +57,15 @@ importProto(onnx::ModelProto &model, ExternalFiles &files,
             llvm::StringRef folder, const ImportOptions &options) {
   auto graph = std::make_unique<Graph>();
   graph->sourceFolder = folder.str();
+  std::optional<onnx::FunctionProto> folded = takeFoldedFunction(model);
   if (llvm::Error error = readHeader(model, *graph))
     return error;
   llvm::Expected<DeclaredTypes> declared = buildGraph(model, files, *graph);
   if (!declared)
     return declared.takeError();
+  if (folded)
+    if (llvm::Error error = readFoldedFunction(*folded, files, *graph))
+      return error;
   if (llvm::Error error = readProperties(model, *graph))
     return error;
   llvm::Expected<DimTable> dims = applyDims(*graph, options.dims);

@@ -60,7 +60,7 @@ namespace {
 class TypeInference {
 public:
   TypeInference(Graph &graph, const DeclaredTypes &declared)
-      : graph(graph), declared(declared) {
+      : graph(graph), declared(declared), log(graph) {
     for (const Value *input : graph.inputs())
       for (const Dim &dim : input->type.dims)
         if (!dim.name.empty())
@@ -81,6 +81,7 @@ public:
       if (llvm::Error error = inferNode(node))
         return error;
     }
+    log.keepWhatIsData();
     return llvm::Error::success();
   }
 
@@ -106,8 +107,10 @@ private:
         if (llvm::Error error = checkDeclared(*result))
           return error;
     evaluateNode(node, *schema, attributes, facts);
-    if (graph.form == Form::Imported && canFold(node, facts))
-      foldNode(graph, &node, facts);
+    if (graph.form == Form::Imported && canFold(node, facts)) {
+      log.add(node);
+      foldNode(graph, &node, facts, log);
+    }
     return llvm::Error::success();
   }
 
@@ -361,6 +364,7 @@ private:
   Graph &graph;
   const DeclaredTypes &declared;
   FactTable facts;
+  FoldLog log;
   std::map<std::string, int64_t> inputNames; // with their bounds
   std::map<std::string, int64_t> bounds;     // of all names
 };

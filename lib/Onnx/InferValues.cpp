@@ -166,14 +166,14 @@ bool canFold(const Node &node, FactTable &facts) {
 
 /// Erases values, and the shape arithmetic that made them, while unused.
 static void eraseUnused(Graph &graph, llvm::SmallVector<Value *> candidates,
-                        FactTable &facts) {
+                        FactTable &facts, const FoldLog &log) {
   while (!candidates.empty()) {
     Value *value = candidates.pop_back_val();
     if (!value->users().empty() || graph.isOutput(value))
       continue;
     Node *maker = value->definingNode();
     if (!maker) {
-      if (value->isConstant()) {
+      if (value->isConstant() && !log.reads(value->name())) {
         facts.erase(value);
         graph.eraseValue(value);
       }
@@ -196,7 +196,7 @@ static void eraseUnused(Graph &graph, llvm::SmallVector<Value *> candidates,
   }
 }
 
-void foldNode(Graph &graph, Node *node, FactTable &facts) {
+void foldNode(Graph &graph, Node *node, FactTable &facts, const FoldLog &log) {
   for (Value *result : node->results()) {
     if (!result)
       continue;
@@ -215,7 +215,7 @@ void foldNode(Graph &graph, Node *node, FactTable &facts) {
     if (operand && !llvm::is_contained(operands, operand))
       operands.push_back(operand);
   graph.eraseNode(node);
-  eraseUnused(graph, std::move(operands), facts);
+  eraseUnused(graph, std::move(operands), facts, log);
 }
 
 } // namespace offload

@@ -3,6 +3,7 @@
 #ifndef OFFLOAD_LIB_ONNX_INFERVALUES_H
 #define OFFLOAD_LIB_ONNX_INFERVALUES_H
 
+#include "FoldLog.h"
 #include "InferContext.h"
 #include "offload/IR/Graph.h"
 
@@ -20,8 +21,8 @@ void evaluateNode(const Node &node, const onnx::OpSchema &schema,
 bool canFold(const Node &node, FactTable &facts);
 
 /// Makes the node's results initializers of the same names and erases it, with
-/// shape arithmetic and constants that only it needed.
-void foldNode(Graph &graph, Node *node, FactTable &facts);
+/// shape arithmetic that only it needed, and constants unless `log` names them.
+void foldNode(Graph &graph, Node *node, FactTable &facts, const FoldLog &log);
 
 } // namespace offload
 

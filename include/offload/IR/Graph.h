@@ -153,6 +153,15 @@ private:
   std::list<Node>::iterator position;
 };
 
+/// A node that import ran, since all it reads is constant. Its results are
+/// constants of the graph, or were made on the way to some and are none any
+/// more; likewise what it reads.
+struct FoldedNode {
+  std::string name, opType; // of ai.onnx
+  AttributeMap attributes;
+  std::vector<std::string> operands, results; // "": absent
+};
+
 /// What a pass may rely on; kept as "offload.form".
 enum class Form { Imported, Planned, Scheduled };
 llvm::StringRef formName(Form form);
@@ -178,6 +187,9 @@ public:
   std::map<std::string, Properties> plannedValues;
   /// "offload.state.<input>" = output, in name order.
   std::map<std::string, std::string> states;
+  /// What import folded of constants that are read as data, in order: how to
+  /// make them anew from the model's own. Kept as a function of the file.
+  std::vector<FoldedNode> folded;
   /// Folder of the source file: external data is relative to it.
   std::string sourceFolder;
   /// The source file itself, which no output may replace; empty where there is
