@@ -248,10 +248,12 @@ void FileSession::stage(StepRun &step, const TensorMap &feeds) {
   staging->begin(runBytes, loaded.values.size());
   for (auto &[number, data] : step.feeds) {
     auto fed = feeds.find(loaded.values[number].name);
-    data = staging->put(
-        data, fed == feeds.end()
-                  ? static_cast<int64_t>(loaded.values[number].contents.size())
-                  : fed->second.sizeBytes());
+    int64_t bytes =
+        fed == feeds.end()
+            ? static_cast<int64_t>(loaded.values[number].contents.size())
+            : fed->second.sizeBytes();
+    if (!device->isPinned(data, bytes))
+      data = staging->put(data, bytes);
   }
   for (auto &[number, bytes] : step.launched)
     step.feeds[number] =

@@ -341,6 +341,14 @@ TEST_P(DeviceConformance, SharedMemoryStartsAtZero) {
   EXPECT_TRUE(isAll(*shared, 0));
 }
 
+TEST_P(DeviceConformance, TellsPinnedMemoryFromOther) {
+  auto pinned = device->allocateHost(8192, true);
+  auto plain = device->allocateHost(8192, false);
+  EXPECT_TRUE(device->isPinned(pinned->data(), 8192));
+  EXPECT_TRUE(device->isPinned(pinned->data() + 4000, 100));
+  EXPECT_EQ(device->isPinned(plain->data(), 8192), !device->copiesNeedPinned());
+}
+
 TEST_P(DeviceConformance, TwoDevicesDoNotMeet) {
   std::unique_ptr<Device> other = GetParam().make();
   auto mine = device->allocateDevice(64), theirs = other->allocateDevice(64);

@@ -106,6 +106,9 @@ public:
   /// Whether a copy from or to memory that allocateHost() did not make may
   /// block the calling thread.
   virtual bool copiesNeedPinned() const { return false; }
+  /// Whether copies from these bytes are fast and block nobody: they are of
+  /// allocateHost(pinned), or their owner has registered them with the device.
+  virtual bool isPinned(const void *, int64_t) const { return true; }
   /// Host memory, zeros at first, that kernels of the compute queue write to
   /// and the host reads once an event behind them has passed.
   virtual std::unique_ptr<Memory> allocateShared(int64_t bytes) {

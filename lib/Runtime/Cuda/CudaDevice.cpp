@@ -134,6 +134,7 @@ public:
   KernelPlace kernelPlace(Queue queue) const override;
   void prepareKernels() override { warmUpKernels(kernelPlace(Queue::Compute)); }
   bool copiesNeedPinned() const override { return true; }
+  bool isPinned(const void *data, int64_t bytes) const override;
   int64_t takenBytes() const override;
   std::string warning() const override { return firstWarning; }
 
@@ -330,6 +331,21 @@ KernelPlace CudaDevice::kernelPlace(Queue queue) const {
   place.cudaIndex = index;
   place.stream = of(queue).stream;
   return place;
+}
+
+/// The driver knows pages, not ranges: both ends stand for what is between.
+bool CudaDevice::isPinned(const void *data, int64_t bytes) const {
+  DeviceGuard guard(index);
+  auto isRegistered = [](const void *address) {
+    cudaPointerAttributes about{};
+    if (cudaPointerGetAttributes(&about, address) == cudaSuccess)
+      return about.type == cudaMemoryTypeHost;
+    cudaGetLastError();
+    return false;
+  };
+  return bytes == 0 ||
+         (isRegistered(data) &&
+          isRegistered(static_cast<const std::byte *>(data) + bytes - 1));
 }
 
 int64_t CudaDevice::takenBytes() const {
