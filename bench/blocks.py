@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from onnx import TensorProto, helper, save_model
 
 OPSET = 24
-TYPES = {torch.bfloat16: TensorProto.BFLOAT16, torch.float32: TensorProto.FLOAT}
+TYPES = {torch.bfloat16: TensorProto.BFLOAT16, torch.float16: TensorProto.FLOAT16, torch.float32: TensorProto.FLOAT}
 
 
 @dataclass(frozen=True)

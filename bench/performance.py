@@ -250,10 +250,15 @@ def run_part(bench, name):
             torch.cuda.empty_cache()
 
 
+def default_build():
+    """Beside this folder in a bundle, in the build tree otherwise."""
+    return ROOT if (ROOT / "bin" / "session-driver").exists() else ROOT / "build" / "release"
+
+
 def read_options():
     parser = argparse.ArgumentParser(prog="bench/performance", description="Measures speed; see bench/README.md.")
     parser.add_argument("parts", nargs="*", metavar="PART", help="of %s; all by default" % ", ".join(PARTS))
-    parser.add_argument("--build", default=str(ROOT / "build" / "release"), help="build tree, or a bundle's folder")
+    parser.add_argument("--build", default=str(default_build()), help="folder whose bin/ has the programs")
     parser.add_argument("--device", default="cuda:0", help="cuda:N, or host to try the benchmark itself")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float32"])

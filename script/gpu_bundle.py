@@ -1,8 +1,10 @@
-"""Gathers what script/gpu-test needs; started by script/gpu-bundle.
+"""Gathers what script/gpu-test and bench/performance need; started by
+script/gpu-bundle.
 
 BUILD FOLDER [MODEL...]: programs go to FOLDER/bin and FOLDER/lib, each model to
 FOLDER/models/NAME: its file, one `.off` for each budget and depth, feeds, and the
-outputs of the host device."""
+outputs of the host device. BUILD FOLDER --bench: only what bench/performance needs,
+which makes and compiles its models itself."""
 import hashlib
 import json
 import os
@@ -13,6 +15,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ("bin/offload-run", "bin/device-conformance-cuda", "lib/kernel-probe.so")
+BENCH_PROGRAMS = ("bin/offload-opt", "bin/session-driver", "bin/load-baseline")
+SCRIPTS = ("script/gpu-test", "script/gpu_test.py", "test/differential/kernel_cases.py",
+           "test/differential/test_kernels.py", "test/differential/toolkit.py",
+           "include/offload/OffFormat/Operators.def")
 SMALL = ("ocr-classifier", "ocr-detector", "ocr-recognizer", "magika", "gpt2-opset18", "gpt2-opset23",
          "gpt2-opset20-half", "gpt2-opset21-dynamic")
 
@@ -27,8 +33,8 @@ def find(build, name):
     return found[0]
 
 
-def gather_programs(build, folder):
-    for name in PROGRAMS:
+def gather_programs(build, folder, names):
+    for name in names:
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(find(build, name), target)
@@ -67,13 +73,17 @@ def gather_model(toolkit, models, name, folder):
     (folder / "model.onnx").unlink()
 
 
-def gather_scripts(folder):
+def gather_scripts(folder, names):
     """So that the folder is all that the other machine needs."""
-    for name in ("script/gpu-test", "script/gpu_test.py", "test/differential/kernel_cases.py",
-                 "test/differential/test_kernels.py", "test/differential/toolkit.py",
-                 "include/offload/OffFormat/Operators.def"):
+    for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
+
+
+def gather_bench(build, folder):
+    gather_programs(build, folder, BENCH_PROGRAMS)
+    gather_scripts(folder, ["bench/performance"] + [
+        str(p.relative_to(ROOT)) for p in sorted((ROOT / "bench").glob("*.py"))])
 
 
 def leave_copies_out(folder):
@@ -88,19 +98,25 @@ def leave_copies_out(folder):
     (folder / "copies.json").write_text(json.dumps(copies))
 
 
-def main(build, folder, *names):
-    build, folder = Path(build).resolve(), Path(folder).resolve()
+def gather_judge(build, folder, names):
     os.environ["OFFLOAD_BUILD"] = str(build)
     sys.path.insert(0, str(ROOT / "test" / "differential"))
     import models
     import toolkit
-    shutil.rmtree(folder, ignore_errors=True)
-    gather_programs(build, folder)
-    gather_scripts(folder)
+    gather_programs(build, folder, PROGRAMS)
+    gather_scripts(folder, SCRIPTS)
     for name in names or SMALL:
         gather_model(toolkit, models, name, folder / "models" / name)
         print(name, flush=True)
     leave_copies_out(folder)
+
+
+def main(build, folder, *names):
+    build, folder = Path(build).resolve(), Path(folder).resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+    gather_bench(build, folder)
+    if names != ("--bench",):
+        gather_judge(build, folder, names)
     size = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
     print("%s: %.1f MiB" % (folder, size / 2 ** 20))
 

@@ -207,7 +207,8 @@ private:
                          (node.overload.empty() ? "" : ":" + node.overload) +
                          ", an operator that has no function");
       uint32_t &subByte = used[function];
-      for (unsigned i = 0; i < function->parts; ++i)
+      // A Release copies nothing, but names a value.
+      for (unsigned i = 0; i < std::max(function->parts, 1u); ++i)
         if (const Value *part = node.operand(i))
           if (unsigned bits = elementBits(part->type.elem))
             subByte |= uint32_t(bits < 8) << i;

@@ -48,6 +48,14 @@ constexpr OffFunction kFunctions[] = {
 constexpr llvm::StringLiteral kRelease = R"(
 Release (value) => (token) { token = Constant <value: tensor = bool {1}> () })";
 
+// An operand that the body leaves unread may have any type but those of less
+// than a byte, ONNX Runtime says.
+constexpr llvm::StringLiteral kReleaseSubByte = R"(
+Release (value) => (token) {
+  seen = CastLike (value, value)
+  token = Constant <value: tensor = bool {1}> ()
+})";
+
 constexpr llvm::StringLiteral kJoin = R"(
 Join (first, second) => (token) {
   token = Constant <value: tensor = bool {1}> ()
@@ -128,7 +136,7 @@ std::string functionText(const OffFunction &function, uint32_t subByteParts) {
   if (function.op == "GradTransfer" || function.op == "Fetch")
     return copyText(function, "device", "host", subByteParts);
   if (function.op == "Release")
-    return kRelease.str();
+    return (subByteParts & 1 ? kReleaseSubByte : kRelease).str();
   if (function.op == "Join")
     return kJoin.str();
   if (function.op == "SGD")

@@ -61,19 +61,58 @@ StepCounts Executor::run(const std::shared_ptr<StepRun> &step) {
   liveBytes = residentBytes;
   try {
     device.beginStep();
-    for (uint32_t op = 0; op < list.timeline.ops.size(); ++op) {
-      if (stop)
-        throw Interrupted("stopped");
-      issue(op, step, counts);
-    }
+    if (times)
+      times->begin(step->number, step->startNs);
+    issueAll(step, counts);
+    device.label(Device::kNoLabel);
+    if (times)
+      times->launched();
     for (uint32_t op : list.returnOps)
       device.synchronize(*events[op]);
     if (std::exception_ptr error = device.error())
       std::rethrow_exception(error);
     throwProblems();
+    if (times)
+      times->landed();
   } catch (...) {
+    device.label(Device::kNoLabel);
     device.recover();
     throw;
+  }
+  return counts;
+}
+
+void Executor::issueAll(const std::shared_ptr<StepRun> &step,
+                        StepCounts &counts) {
+  for (uint32_t op = 0; op < list.timeline.ops.size(); ++op) {
+    if (stop)
+      throw Interrupted("stopped");
+    if (times)
+      times->issuing(op);
+    device.label(op);
+    issue(op, step, counts);
+  }
+}
+
+void Executor::keepTimes(StepTimes *noted) {
+  times = noted;
+  device.keepTimes(times ? times->numRuns() : 0,
+                   times ? mostSpans() : Device::SpanCounts{});
+}
+
+/// What issue() gives each queue in a step, at most.
+Device::SpanCounts Executor::mostSpans() const {
+  Device::SpanCounts counts{};
+  for (uint32_t op = 0; op < list.nodes.size(); ++op) {
+    const ProgramNode &node = program.nodes[list.nodes[op]];
+    size_t &spans = counts[static_cast<unsigned>(node.queue)];
+    spans += list.timeline.ops[op].waits.size();
+    for (const Pause &pause : pauses)
+      spans += pause.queue == node.queue;
+    spans += options.beforeNode != nullptr;
+    spans += node.isCopy() ? node.numParts() : node.isKernel();
+    if (options.poison)
+      spans += places[op].taken.size() + places[op].leftByCompute.size();
   }
   return counts;
 }
@@ -125,7 +164,7 @@ void Executor::issue(uint32_t op, const std::shared_ptr<StepRun> &step,
       poison(place);
   count(op, *step, counts);
   if (node.isCopy())
-    issueCopy(node, *step, counts);
+    issueCopy(op, *step, counts);
   else if (node.isKernel())
     issueKernel(number, step);
   if (options.poison)
@@ -202,8 +241,9 @@ std::byte *Executor::addressOf(uint32_t value, Queue queue,
 
 /// Parts that lie one behind the other on both sides travel in one copy. What
 /// is counted is what the parts hold, without the gaps between them.
-void Executor::issueCopy(const ProgramNode &node, const StepRun &step,
-                         StepCounts &counts) {
+void Executor::issueCopy(uint32_t op, const StepRun &step, StepCounts &counts) {
+  const ProgramNode &node = program.nodes[list.nodes[op]];
+  int64_t moved = 0;
   bool isStage = node.is(Op::Offload_Stage);
   auto issueSpan = [&](const auto &span) {
     device.copy(node.queue, span.to, span.from, span.bytes);
@@ -226,7 +266,7 @@ void Executor::issueCopy(const ProgramNode &node, const StepRun &step,
     std::byte *stored =
         storage.hostAddress(isStage ? node.operands[i] : node.outputs[i]);
     part.isStored = stored && stored == (isStage ? part.from : part.to);
-    (isStage ? counts.h2dBytes : counts.d2hBytes) += bytes;
+    moved += bytes;
     int64_t gap = alignUp(span.bytes);
     bool isNext = span.isStored && part.isStored && part.to == span.to + gap &&
                   part.from == span.from + gap;
@@ -239,6 +279,9 @@ void Executor::issueCopy(const ProgramNode &node, const StepRun &step,
     span = part;
   }
   issueSpan(span);
+  (isStage ? counts.h2dBytes : counts.d2hBytes) += moved;
+  if (times)
+    times->moves(op, moved);
 }
 
 void Executor::issueKernel(uint32_t node,

@@ -7,6 +7,7 @@
 #include "LaunchList.h"
 #include "Lifetimes.h"
 #include "Shapes.h"
+#include "StepTimes.h"
 #include "Storage.h"
 
 #include "offload/Runtime/Device.h"
@@ -24,6 +25,8 @@ namespace offload::rt {
 /// One run. Operations that are still in their queues share it with the
 /// session; feeds' memory is used only until the run has returned.
 struct StepRun {
+  uint64_t number = 0;
+  int64_t startNs = 0; // of the call that runs it
   std::shared_ptr<const Binding> binding;
   FedValues fed;
   std::map<uint32_t, const std::byte *> feeds; // by value
@@ -58,13 +61,18 @@ public:
   /// Events that are recorded in a step; only what something waits for.
   unsigned numEvents() const;
 
+  /// Lets the device and `times` note when what happens in each run from now
+  /// on; null: nobody does. The device must be empty.
+  void keepTimes(StepTimes *times);
+
 private:
+  void issueAll(const std::shared_ptr<StepRun> &step, StepCounts &counts);
+  Device::SpanCounts mostSpans() const;
   void issue(uint32_t op, const std::shared_ptr<StepRun> &step,
              StepCounts &counts);
   void issuePause(Queue queue);
   void issueBefore(uint32_t node, Queue queue);
-  void issueCopy(const ProgramNode &node, const StepRun &step,
-                 StepCounts &counts);
+  void issueCopy(uint32_t op, const StepRun &step, StepCounts &counts);
   void issueKernel(uint32_t node, const std::shared_ptr<StepRun> &step);
   void runNode(uint32_t node, const StepRun &step) const;
   void pointAtMemory(const ProgramNode &node, const StepRun &step,
@@ -85,6 +93,7 @@ private:
   std::vector<std::unique_ptr<Event>> events; // by operation; null: not waited
   std::vector<PlaceUse> places;               // by operation
   std::unique_ptr<Memory> problems; // one int32 for each node; see KernelCall
+  StepTimes *times = nullptr;
   int64_t residentBytes = 0, residentEnd = 0;
   int64_t liveBytes = 0;
   struct Pause {

@@ -7,10 +7,12 @@
 //      event counts its records; a wait stands for the count at the time of
 //      its call, so recording an event again never confuses an older wait.
 //      After an error work is skipped, but events still pass, so no queue
-//      hangs.
+//      hangs. Times are read around what has a label, by the queue's thread,
+//      and only where they are kept.
 
 #include "offload/Runtime/Device.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -29,9 +31,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-int64_t nsSince(Clock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() -
-                                                              start)
+int64_t nowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             Clock::now().time_since_epoch())
       .count();
 }
 
@@ -133,10 +135,16 @@ public:
   }
 
   enum class Kind { Work, Record, Wait, Begin };
-  void append(Kind kind, std::function<void()> body) {
+  struct Task {
+    Kind kind;
+    std::function<void()> body;
+    /// What is kept of it: nothing for Device::kNoLabel.
+    Span span = {.label = Device::kNoLabel};
+  };
+  void append(Task task) {
     {
       std::lock_guard lock(mutex);
-      tasks.push_back({kind, std::move(body)});
+      tasks.push_back(std::move(task));
     }
     arrived.notify_one();
   }
@@ -144,17 +152,22 @@ public:
     std::unique_lock lock(mutex);
     emptied.wait(lock, [this] { return tasks.empty() && !running; });
   }
-  QueueTimes times() const {
+  void keep(unsigned numSteps, size_t spansAStep) {
     std::lock_guard lock(mutex);
-    return counted;
+    steps.assign(numSteps, {});
+    for (std::vector<Span> &step : steps)
+      step.reserve(spansAStep);
+    current = 0;
+  }
+  /// Appends what was done `stepsBack` steps before the last one.
+  void tell(size_t stepsBack, std::vector<Span> &spans) const {
+    std::lock_guard lock(mutex);
+    const std::vector<Span> &step =
+        steps[(current + steps.size() - stepsBack) % steps.size()];
+    spans.insert(spans.end(), step.begin(), step.end());
   }
 
 private:
-  struct Task {
-    Kind kind;
-    std::function<void()> body;
-  };
-
   void serve() {
     std::unique_lock lock(mutex);
     while (true) {
@@ -165,36 +178,43 @@ private:
       tasks.pop_front();
       running = true;
       lock.unlock();
-      Clock::time_point start = Clock::now();
-      perform(task);
+      bool isKept = task.span.label != Device::kNoLabel;
+      if (isKept)
+        task.span.startNs = nowNs();
+      bool isDone = perform(task);
+      if (isKept)
+        task.span.endNs = nowNs();
       task.body = nullptr; // what it holds goes before drain() returns
-      int64_t ns = nsSince(start);
       lock.lock();
-      count(task.kind, ns);
+      keepSpan(task, isKept && isDone);
       running = false;
       if (tasks.empty())
         emptied.notify_all();
     }
   }
 
-  void perform(Task &task) {
+  /// Whether it was not skipped.
+  bool perform(Task &task) {
     if (task.kind == Kind::Work && failure.hasFailed())
-      return;
+      return false;
     try {
       if (task.body)
         task.body();
     } catch (...) {
       failure.capture(std::current_exception());
     }
+    return true;
   }
 
-  void count(Kind kind, int64_t ns) {
-    if (kind == Kind::Begin)
-      counted = {};
-    else if (kind == Kind::Work)
-      counted.busyNs += ns;
-    else if (kind == Kind::Wait)
-      counted.stallNs += ns;
+  void keepSpan(const Task &task, bool isKept) {
+    if (steps.empty())
+      return;
+    if (task.kind == Kind::Begin) {
+      current = (current + 1) % steps.size();
+      steps[current].clear();
+    } else if (isKept) {
+      steps[current].push_back(task.span);
+    }
   }
 
   Failure &failure;
@@ -202,8 +222,9 @@ private:
   std::condition_variable arrived, emptied;
   std::deque<Task> tasks;
   bool running = false, closing = false;
-  QueueTimes counted;
-  std::thread thread; // last: it uses all of the above
+  std::vector<std::vector<Span>> steps; // a ring; empty: none are kept
+  size_t current = 0;                   // of the last step
+  std::thread thread;                   // last: it uses all of the above
 };
 
 class HostDevice final : public Device {
@@ -218,22 +239,22 @@ public:
   }
 
   void launch(Queue queue, std::function<void()> task) override {
-    of(queue).append(HostQueue::Kind::Work, std::move(task));
+    append(queue, Span::Kind::Work, std::move(task));
   }
   void copy(Queue queue, void *to, const void *from, int64_t bytes) override {
-    launch(queue, [=] {
+    append(queue, Span::Kind::Copy, [=] {
       if (bytes)
         std::memcpy(to, from, static_cast<size_t>(bytes));
     });
   }
   void fill(Queue queue, void *to, int value, int64_t bytes) override {
-    launch(queue, [=] {
+    append(queue, Span::Kind::Fill, [=] {
       if (bytes)
         std::memset(to, value, static_cast<size_t>(bytes));
     });
   }
   void delay(Queue queue, int64_t ns) override {
-    launch(queue,
+    append(queue, Span::Kind::Pause,
            [=] { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); });
   }
 
@@ -242,18 +263,18 @@ public:
   }
   void record(Queue queue, Event &event) override {
     auto &mine = static_cast<HostEvent &>(event);
-    of(queue).append(HostQueue::Kind::Record,
-                     [passage = mine.passage, record = ++mine.records] {
-                       passage->pass(record);
-                     });
+    of(queue).append({HostQueue::Kind::Record,
+                      [passage = mine.passage, record = ++mine.records] {
+                        passage->pass(record);
+                      }});
   }
   void wait(Queue queue, const Event &event) override {
     auto &mine = static_cast<const HostEvent &>(event);
-    if (mine.records)
-      of(queue).append(HostQueue::Kind::Wait,
-                       [passage = mine.passage, record = mine.records] {
-                         passage->await(record);
-                       });
+    of(queue).append({HostQueue::Kind::Wait,
+                      [passage = mine.passage, record = mine.records] {
+                        passage->await(record);
+                      },
+                      spanOf(queue, Span::Kind::Wait)});
   }
 
   void synchronize(const Event &event) override {
@@ -271,16 +292,35 @@ public:
   }
 
   void beginStep() override {
+    stepsBegun = std::min(stepsBegun + 1, stepsKept);
     for (HostQueue &queue : queues)
-      queue.append(HostQueue::Kind::Begin, nullptr);
+      queue.append({HostQueue::Kind::Begin, nullptr});
   }
-  QueueTimes queueTimes(Queue queue) const override {
-    return queues[static_cast<unsigned>(queue)].times();
+  void keepTimes(unsigned steps, const SpanCounts &spansAStep) override {
+    stepsKept = steps;
+    stepsBegun = 0;
+    for (size_t q = 0; q < queues.size(); ++q)
+      queues[q].keep(steps, spansAStep[q]);
+  }
+  std::vector<std::vector<Span>> spans() override {
+    std::vector<std::vector<Span>> steps(stepsBegun);
+    for (size_t i = 0; i < steps.size(); ++i)
+      for (const HostQueue &queue : queues)
+        queue.tell(steps.size() - 1 - i, steps[i]);
+    return steps;
   }
 
 private:
   HostQueue &of(Queue queue) { return queues[static_cast<unsigned>(queue)]; }
+  Span spanOf(Queue queue, Span::Kind kind) const {
+    return {queue, kind, stepsKept ? currentLabel : kNoLabel};
+  }
+  void append(Queue queue, Span::Kind kind, std::function<void()> body) {
+    of(queue).append(
+        {HostQueue::Kind::Work, std::move(body), spanOf(queue, kind)});
+  }
 
+  unsigned stepsKept = 0, stepsBegun = 0; // of these at most all that are kept
   Failure failure;
   std::array<HostQueue, kNumQueues> queues{
       HostQueue(failure), HostQueue(failure), HostQueue(failure),

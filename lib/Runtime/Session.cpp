@@ -12,14 +12,11 @@
 #include "States.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 namespace offload::rt {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 class FileSession final : public Session, public SessionParts {
 public:
@@ -34,7 +31,6 @@ public:
     }
     if (!options.skipVerification)
       proveLaunchList(list, loaded);
-    device->keepTimes(options.keepTimes);
     std::unique_ptr<Memory> arena = prepareDevice();
     try {
       bound = shapes.bindAtBound();
@@ -49,6 +45,11 @@ public:
     held = std::make_unique<States>(loaded, *storage, *device);
     executor = std::make_unique<Executor>(loaded, list, *storage, shapes,
                                           *device, options, stop);
+    if (options.keepTimes) {
+      times.emplace(std::max(options.timedRuns, 1u), list.nodes.size());
+      device->drain();
+      executor->keepTimes(&*times);
+    }
     findLaunchReaders();
   }
 
@@ -71,6 +72,7 @@ public:
     held->write(name, value);
   }
   Statistics statistics() override;
+  MeasuredTimeline timeline() override;
 
   const Program &program() const override { return loaded; }
   const LaunchList &launchList() const override { return list; }
@@ -116,7 +118,8 @@ private:
   StepCounts counts;
   int64_t stepNs = 0, runBytes = 0;
   int64_t peakBytes = 0, scratchBytes = 0; // since load
-  uint64_t runs = 0;
+  uint64_t runs = 0, started = 0;          // that returned; that began
+  std::optional<StepTimes> times;
   std::unique_ptr<Executor> executor; // last: drains before the rest goes
 };
 
@@ -248,10 +251,12 @@ void FileSession::stage(StepRun &step, const TensorMap &feeds) {
   staging->begin(runBytes, loaded.values.size());
   for (auto &[number, data] : step.feeds) {
     auto fed = feeds.find(loaded.values[number].name);
-    data = staging->put(
-        data, fed == feeds.end()
-                  ? static_cast<int64_t>(loaded.values[number].contents.size())
-                  : fed->second.sizeBytes());
+    int64_t bytes =
+        fed == feeds.end()
+            ? static_cast<int64_t>(loaded.values[number].contents.size())
+            : fed->second.sizeBytes();
+    if (!device->isPinned(data, bytes))
+      data = staging->put(data, bytes);
   }
   for (auto &[number, bytes] : step.launched)
     step.feeds[number] =
@@ -276,12 +281,14 @@ void FileSession::runAtomically(const std::shared_ptr<StepRun> &step) {
 TensorMap FileSession::run(const TensorMap &feeds) {
   if (device->error())
     settle();
-  Clock::time_point start = Clock::now();
+  int64_t startNs = steadyNs();
   struct Clear {
     std::atomic<bool> &flag;
     ~Clear() { flag = false; }
   } clear{stop};
   std::shared_ptr<StepRun> step = prepare(feeds, readFeeds(feeds));
+  step->number = ++started;
+  step->startNs = startNs;
   if (options.atomicSteps)
     runAtomically(step);
   else
@@ -294,9 +301,7 @@ TensorMap FileSession::run(const TensorMap &feeds) {
                                *step->binding, step->fed, value.next)));
   }
   TensorMap outputs = collect(*step, feeds);
-  stepNs =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start)
-          .count();
+  stepNs = steadyNs() - startNs;
   peakBytes = std::max(peakBytes, counts.peakDeviceBytes);
   scratchBytes = std::max(scratchBytes, counts.scratchBytes);
   ++runs;
@@ -405,16 +410,26 @@ Statistics FileSession::statistics() {
   result.measured = measure();
   for (const TimelineOp &op : list.timeline.ops)
     ++result.queues[static_cast<unsigned>(op.queue)].operations;
-  for (unsigned q = 0; q < kNumQueues; ++q) {
-    QueueTimes times = device->queueTimes(static_cast<Queue>(q));
-    result.queues[q].busyNs = times.busyNs;
-    result.queues[q].stallNs = times.stallNs;
-  }
+  std::vector<std::vector<Span>> steps = device->spans();
+  if (!steps.empty())
+    for (const Span &span : steps.back()) {
+      QueueStatistics &queue = result.queues[static_cast<unsigned>(span.queue)];
+      bool isWait = span.kind == Span::Kind::Wait;
+      (isWait ? queue.stallNs : queue.busyNs) += span.endNs - span.startNs;
+    }
   result.runs = runs;
   result.waits = list.waits;
   result.droppedWaits = list.droppedWaits;
   result.warning = device->warning();
   return result;
+}
+
+MeasuredTimeline FileSession::timeline() {
+  settle();
+  MeasuredTimeline told{loaded.path, options.device, {}};
+  if (times)
+    told.runs = times->tell(loaded, list, device->spans());
+  return told;
 }
 
 } // namespace

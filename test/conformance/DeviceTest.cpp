@@ -9,7 +9,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -341,6 +343,14 @@ TEST_P(DeviceConformance, SharedMemoryStartsAtZero) {
   EXPECT_TRUE(isAll(*shared, 0));
 }
 
+TEST_P(DeviceConformance, TellsPinnedMemoryFromOther) {
+  auto pinned = device->allocateHost(8192, true);
+  auto plain = device->allocateHost(8192, false);
+  EXPECT_TRUE(device->isPinned(pinned->data(), 8192));
+  EXPECT_TRUE(device->isPinned(pinned->data() + 4000, 100));
+  EXPECT_EQ(device->isPinned(plain->data(), 8192), !device->copiesNeedPinned());
+}
+
 TEST_P(DeviceConformance, TwoDevicesDoNotMeet) {
   std::unique_ptr<Device> other = GetParam().make();
   auto mine = device->allocateDevice(64), theirs = other->allocateDevice(64);
@@ -387,8 +397,25 @@ TEST_P(DeviceConformance, DestructionEndsWhatWasLaunched) {
   EXPECT_EQ(done, 1);
 }
 
+int64_t nowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Of the last step: how long a queue did something of that kind, or anything.
+int64_t sumNs(const std::vector<Span> &spans, Queue queue, bool isWait) {
+  int64_t sum = 0;
+  for (const Span &span : spans)
+    if (span.queue == queue && (span.kind == Span::Kind::Wait) == isWait)
+      sum += span.endNs - span.startNs;
+  return sum;
+}
+
 TEST_P(DeviceConformance, DelaysCountAndStepsCountAnew) {
-  device->keepTimes(true);
+  device->keepTimes(1, {});
+  device->beginStep();
+  device->label(0);
   device->delay(Queue::H2D, 20 * kMillisecond);
   device->beginStep();
   auto event = device->makeEvent();
@@ -396,13 +423,142 @@ TEST_P(DeviceConformance, DelaysCountAndStepsCountAnew) {
   device->record(Queue::H2D, *event);
   device->wait(Queue::Compute, *event);
   device->drain();
-  EXPECT_GE(device->queueTimes(Queue::H2D).busyNs, 4 * kMillisecond);
-  EXPECT_LT(device->queueTimes(Queue::D2H).busyNs, kMillisecond);
-  EXPECT_GT(device->queueTimes(Queue::Compute).stallNs, 2 * kMillisecond);
+  auto steps = device->spans();
+  ASSERT_EQ(steps.size(), 1u);
+  EXPECT_GE(sumNs(steps[0], Queue::H2D, false), 4 * kMillisecond);
+  EXPECT_LT(sumNs(steps[0], Queue::H2D, false), 20 * kMillisecond);
+  EXPECT_EQ(sumNs(steps[0], Queue::D2H, false), 0);
+  EXPECT_GT(sumNs(steps[0], Queue::Compute, true), 2 * kMillisecond);
   device->beginStep();
   device->drain();
-  EXPECT_EQ(device->queueTimes(Queue::H2D).busyNs, 0);
-  EXPECT_EQ(device->queueTimes(Queue::Compute).stallNs, 0);
+  ASSERT_EQ(device->spans().size(), 1u);
+  EXPECT_TRUE(device->spans()[0].empty());
+  device->keepTimes(0, {});
+  device->beginStep();
+  device->delay(Queue::H2D, kMillisecond);
+  device->drain();
+  EXPECT_TRUE(device->spans().empty());
+}
+
+TEST_P(DeviceConformance, SpansLieBetweenLaunchAndEndInOrder) {
+  constexpr unsigned kSteps = 5, kKept = 3, kOps = 60;
+  constexpr int64_t kBytes = 1 << 16;
+  auto there = device->allocateDevice(kBytes);
+  auto here = device->allocateHost(kBytes, true);
+  device->keepTimes(kKept, {kOps, kOps, kOps, kOps});
+  struct Given {
+    Queue queue;
+    Span::Kind kind;
+    int64_t launchNs;
+  };
+  std::vector<std::vector<Given>> steps;
+  std::vector<int64_t> endNs; // when all of a step had ended
+  std::mt19937 random(5);
+  auto event = device->makeEvent();
+  for (unsigned step = 0; step < kSteps; ++step) {
+    device->beginStep();
+    std::vector<Given> &given = steps.emplace_back();
+    for (uint32_t op = 0; op < kOps; ++op) {
+      Queue queue = kQueues[random() % kNumQueues];
+      bool isCopy = queue == Queue::H2D || queue == Queue::D2H;
+      device->label(op);
+      given.push_back(
+          {queue, isCopy ? Span::Kind::Copy : Span::Kind::Work, nowNs()});
+      if (op % 7 == 3)
+        given.back().kind = Span::Kind::Wait;
+      if (op % 7 == 3)
+        device->wait(queue, *event);
+      else if (queue == Queue::H2D)
+        device->copy(queue, there->data(), here->data(), kBytes);
+      else if (queue == Queue::D2H)
+        device->copy(queue, here->data(), there->data(), kBytes);
+      else
+        device->launch(queue, [] {});
+      device->record(queue, *event);
+    }
+    device->label(Device::kNoLabel);
+    device->fill(Queue::Compute, there->data(), 0, kBytes);
+    device->drain();
+    endNs.push_back(nowNs());
+  }
+  // A card's times are late by at most this much.
+  constexpr int64_t kLateNs = 200000;
+  auto kept = device->spans();
+  ASSERT_EQ(kept.size(), kKept);
+  for (unsigned k = 0; k < kKept; ++k) {
+    unsigned step = kSteps - kKept + k;
+    EXPECT_EQ(kept[k].size(), kOps);
+    std::array<int64_t, kNumQueues> last{};
+    std::vector<bool> isSeen(kOps);
+    for (const Span &span : kept[k]) {
+      ASSERT_LT(span.label, kOps);
+      const Given &given = steps[step][span.label];
+      EXPECT_FALSE(isSeen[span.label]);
+      isSeen[span.label] = true;
+      EXPECT_EQ(span.queue, given.queue);
+      EXPECT_EQ(span.kind, given.kind);
+      EXPECT_GE(span.startNs, given.launchNs) << span.label;
+      EXPECT_GE(span.endNs, span.startNs) << span.label;
+      EXPECT_LE(span.endNs, endNs[step] + kLateNs) << span.label;
+      int64_t &before = last[static_cast<unsigned>(span.queue)];
+      EXPECT_GE(span.startNs, before) << "not first in, first out";
+      before = span.endNs;
+    }
+  }
+}
+
+TEST_P(DeviceConformance, SpansShowWhoWaitedForWhom) {
+  device->keepTimes(2, {4, 4, 4, 4});
+  device->beginStep();
+  auto made = device->makeEvent(), never = device->makeEvent();
+  device->label(1);
+  device->delay(Queue::D2H, 5 * kMillisecond);
+  device->record(Queue::D2H, *made);
+  device->label(2);
+  device->wait(Queue::Host, *never);
+  device->wait(Queue::Host, *made);
+  device->launch(Queue::Host, [] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  });
+  device->drain();
+  auto steps = device->spans();
+  ASSERT_EQ(steps.size(), 1u);
+  ASSERT_EQ(steps[0].size(), 4u);
+  const Span &pause = steps[0][0], &passed = steps[0][1];
+  const Span &stall = steps[0][2], &work = steps[0][3];
+  EXPECT_EQ(pause.queue, Queue::D2H);
+  EXPECT_EQ(pause.kind, Span::Kind::Pause);
+  EXPECT_GE(pause.endNs - pause.startNs, 5 * kMillisecond);
+  EXPECT_EQ(passed.kind, Span::Kind::Wait);
+  EXPECT_LT(passed.endNs - passed.startNs, 2 * kMillisecond);
+  EXPECT_EQ(stall.kind, Span::Kind::Wait);
+  EXPECT_GT(stall.endNs - stall.startNs, 2 * kMillisecond);
+  EXPECT_GE(stall.endNs, pause.endNs);
+  EXPECT_EQ(work.kind, Span::Kind::Work);
+  EXPECT_GE(work.startNs, stall.endNs);
+  EXPECT_GE(work.endNs - work.startNs, 2 * kMillisecond);
+}
+
+TEST_P(DeviceConformance, WhatIsSkippedHasNoSpan) {
+  device->keepTimes(1, {});
+  device->beginStep();
+  device->label(1);
+  device->launch(Queue::Host, [] { throw Error("no"); });
+  device->drain();
+  device->label(2);
+  device->launch(Queue::Host, [] {});
+  device->recover();
+  auto failed = device->spans();
+  ASSERT_EQ(failed.size(), 1u);
+  for (const Span &span : failed[0])
+    EXPECT_EQ(span.label, 1u);
+  device->beginStep();
+  device->launch(Queue::Host, [] {});
+  device->drain();
+  auto next = device->spans();
+  ASSERT_EQ(next.size(), 1u);
+  ASSERT_EQ(next[0].size(), 1u);
+  EXPECT_EQ(next[0][0].label, 2u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceConformance,

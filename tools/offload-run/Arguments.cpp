@@ -110,6 +110,11 @@ void declare(CLI::App &app, Arguments &arguments, Flags &flags) {
   app.add_option("--stats", flags.stats,
                  "Print predicted and measured figures: json or text")
       ->type_name("FORM");
+  app.add_option("--timeline", arguments.timeline,
+                 "Write what the queues did in the last " +
+                     std::to_string(kTimedRuns) +
+                     " runs as a Chrome trace (chrome://tracing, Perfetto)")
+      ->type_name("FILE.json");
   app.add_flag("--poison", arguments.session.poison,
                "Fill device memory with NaN before its first and after its "
                "last use");
@@ -155,6 +160,10 @@ std::optional<Arguments> parseArguments(int argc, char **argv) {
   for (const std::string &text : flags.delays)
     arguments.session.delays.push_back(queueDelay(text));
   arguments.stats = statsForm(flags.stats);
+  arguments.session.keepTimes =
+      arguments.stats != StatsForm::None || !arguments.timeline.empty();
+  if (!arguments.timeline.empty())
+    arguments.session.timedRuns = kTimedRuns;
   if (arguments.repeat < 1)
     throw Error("--repeat is at least 1, not " +
                 std::to_string(arguments.repeat));

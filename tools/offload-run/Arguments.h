@@ -18,6 +18,9 @@ enum class StatsForm : uint8_t { None, Text, Json };
 /// A name and the .npy file with its value.
 using NamedFile = std::pair<std::string, std::string>;
 
+/// Runs that --timeline tells of.
+inline constexpr unsigned kTimedRuns = 16;
+
 struct Arguments {
   std::string file;
   std::vector<NamedFile> inputs;
@@ -27,6 +30,7 @@ struct Arguments {
   std::vector<NamedFile> states;
   std::string output;
   std::string outputState;
+  std::string timeline;
   int repeat = 1;
   int threads = 0; // 0: as the library chooses
   StatsForm stats = StatsForm::None;

@@ -35,9 +35,17 @@ InterruptGuard::InterruptGuard() {
 void InterruptGuard::listen() {
   sigset_t signals = interruptSignal();
   int signal = 0;
-  while (sigwait(&signals, &signal) == 0)
-    if (interrupted.exchange(true) || !running)
+  while (sigwait(&signals, &signal) == 0) {
+    std::lock_guard lock(mutex);
+    if (interrupted.exchange(true) || !session)
       std::_Exit(kInterruptedExitCode);
+    session->interrupt();
+  }
+}
+
+void InterruptGuard::setSession(rt::Session *running) {
+  std::lock_guard lock(mutex);
+  session = running;
 }
 
 void InterruptGuard::check() const {

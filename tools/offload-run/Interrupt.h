@@ -3,7 +3,10 @@
 #ifndef OFFLOAD_TOOLS_OFFLOAD_RUN_INTERRUPT_H
 #define OFFLOAD_TOOLS_OFFLOAD_RUN_INTERRUPT_H
 
+#include "offload/Runtime/Session.h"
+
 #include <atomic>
+#include <mutex>
 #include <stdexcept>
 
 namespace offload::run {
@@ -15,11 +18,11 @@ public:
   Interrupted() : std::runtime_error("interrupted") {}
 };
 
-/// From its construction on, a signal sets a flag that `check` turns into an
-/// exception on any thread; a second signal, and the first one outside of a
-/// run, ends the process at once (files are renamed when whole, so none is left
-/// half-written). Construct it before any other thread starts: threads inherit
-/// the mask of signals.
+/// From its construction on, a signal ends the run in progress, and `check`
+/// turns it into an exception; a second signal, and the first one outside of a
+/// scope, ends the process at once (files are renamed when whole, so none is
+/// left half-written). Construct it before any other thread starts: threads
+/// inherit the mask of signals.
 class InterruptGuard {
 public:
   InterruptGuard();
@@ -27,13 +30,28 @@ public:
   /// Throws Interrupted where a signal has come.
   void check() const;
   bool wasInterrupted() const { return interrupted; }
-  /// Whether a run is in progress, which `check` will end.
-  void setRunning(bool value) { running = value; }
+
+  /// While it lives, a signal ends the session's runs.
+  class Scope {
+  public:
+    Scope(InterruptGuard &guard, rt::Session &session) : guard(guard) {
+      guard.setSession(&session);
+    }
+    Scope(const Scope &) = delete;
+    Scope &operator=(const Scope &) = delete;
+    ~Scope() { guard.setSession(nullptr); }
+
+  private:
+    InterruptGuard &guard;
+  };
 
 private:
   void listen();
+  void setSession(rt::Session *running);
 
-  std::atomic<bool> interrupted = false, running = false;
+  std::atomic<bool> interrupted = false;
+  std::mutex mutex;
+  rt::Session *session = nullptr; // of the scope
 };
 
 } // namespace offload::run

@@ -1,7 +1,8 @@
 // offload-run: runs a .off file.
 //
 // In:  a .off file, values of its inputs and states.
-// Out: outputs, states and statistics. Exit code 0; 1 with one line on standard
+// Out: outputs, states, statistics and a timeline. Exit code 0; 1 with one line
+// on standard
 //      error; 130 when interrupted.
 // How: wiring only. A session does the work.
 
@@ -24,18 +25,40 @@ namespace {
 using namespace offload;
 using namespace offload::run;
 
-/// An output may replace an older one, and nothing else: neither the model nor
-/// its weights.
-void checkOutput(const std::string &flag, const std::string &path) {
+struct OutputFile {
+  std::string flag, path, kind;
+  std::string start; // of a file of that kind
+};
+
+/// An output may replace an older one of its kind, and nothing else: neither
+/// the model nor its weights.
+void checkOutput(const OutputFile &output) {
   std::error_code error;
-  if (path.empty() || !std::filesystem::is_regular_file(path, error) ||
-      std::filesystem::file_size(path, error) == 0)
+  if (output.path.empty() ||
+      !std::filesystem::is_regular_file(output.path, error) ||
+      std::filesystem::file_size(output.path, error) == 0)
     return;
-  std::ifstream stream(path, std::ios::binary);
-  char start[2] = {};
-  if (!stream.read(start, 2) || start[0] != 'P' || start[1] != 'K')
-    throw rt::Error(flag + "=" + path +
-                    " would replace a file that is no .npz: give another name");
+  std::ifstream stream(output.path, std::ios::binary);
+  std::string start(output.start.size(), '\0');
+  if (!stream.read(start.data(), static_cast<std::streamsize>(start.size())) ||
+      start != output.start)
+    throw rt::Error(output.flag + "=" + output.path +
+                    " would replace a file that is no " + output.kind +
+                    ": give another name");
+}
+
+void checkOutputs(const Arguments &arguments) {
+  const OutputFile outputs[] = {
+      {"--output", arguments.output, ".npz", "PK"},
+      {"--output-state", arguments.outputState, ".npz", "PK"},
+      {"--timeline", arguments.timeline, "trace", "{\"traceEvents\":["}};
+  for (const OutputFile &output : outputs) {
+    checkOutput(output);
+    for (const OutputFile &other : outputs)
+      if (&other < &output && !output.path.empty() && other.path == output.path)
+        throw rt::Error(other.flag + " and " + output.flag + " both name '" +
+                        output.path + "': give each a file of its own");
+  }
 }
 
 rt::TensorMap allStates(rt::Session &session) {
@@ -75,14 +98,9 @@ void report(const Arguments &arguments, rt::Session &session,
 }
 
 int runFile(Arguments arguments, InterruptGuard &guard) {
-  checkOutput("--output", arguments.output);
-  checkOutput("--output-state", arguments.outputState);
-  arguments.session.keepTimes = arguments.stats != StatsForm::None;
+  checkOutputs(arguments);
   if (arguments.threads)
     rt::setKernelThreads(arguments.threads);
-  arguments.session.beforeNode = [&guard](const std::string &) {
-    guard.check();
-  };
   std::unique_ptr<rt::Session> session =
       rt::Session::load(arguments.file, arguments.session);
   setStates(arguments, *session);
@@ -90,7 +108,7 @@ int runFile(Arguments arguments, InterruptGuard &guard) {
   std::vector<rt::TensorMap> first; // outputs of the first round
   rt::TensorMap outputs;
   uint64_t changedOutputs = 0;
-  guard.setRunning(true);
+  InterruptGuard::Scope scope(guard, *session);
   for (int round = 0; round < arguments.repeat; ++round)
     for (size_t i = 0; i < feeds.size(); ++i) {
       guard.check();
@@ -104,6 +122,8 @@ int runFile(Arguments arguments, InterruptGuard &guard) {
     rt::writeNpz(arguments.output, outputs);
   if (!arguments.outputState.empty())
     rt::writeNpz(arguments.outputState, allStates(*session));
+  if (!arguments.timeline.empty())
+    rt::writeChromeTrace(arguments.timeline, session->timeline());
   report(arguments, *session, outputs, changedOutputs);
   return guard.wasInterrupted() ? kInterruptedExitCode : 0;
 }

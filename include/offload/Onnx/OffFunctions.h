@@ -38,9 +38,9 @@ const OffFunction *findOffFunction(llvm::StringRef op,
                                    llvm::StringRef overload);
 
 /// The function with a body for `opset` of ai.onnx. Bit i of `subByteParts`
-/// says that some node copies a 2- or 4-bit tensor as part i: ONNX Runtime has
-/// no Identity for these, so the part is copied by CastLike to itself, which
-/// means the same.
+/// says that some node copies (Release: names) a 2- or 4-bit tensor as part i:
+/// ONNX Runtime has no Identity for these, nor operands of theirs that nothing
+/// reads, so the part is read by CastLike to itself, which means the same.
 onnx::FunctionProto offFunctionProto(const OffFunction &function, int64_t opset,
                                      uint32_t subByteParts = 0);
 

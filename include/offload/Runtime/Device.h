@@ -12,11 +12,14 @@
 #include "offload/Runtime/KernelPlace.h"
 #include "offload/Runtime/Tensor.h"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace offload::rt {
 
@@ -39,14 +42,25 @@ public:
   virtual ~Event() = default;
 };
 
-/// What one queue did since the last beginStep() reached it.
-struct QueueTimes {
-  int64_t busyNs = 0;
-  int64_t stallNs = 0; // standing before an event that had not passed
+/// What a queue did for a while, by the host's steady clock.
+struct Span {
+  enum class Kind : uint8_t {
+    Work,
+    Copy,
+    Fill,
+    Pause,
+    Wait // standing before an event; every wait() has one
+  };
+  Queue queue = Queue::Compute;
+  Kind kind = Kind::Work;
+  uint32_t label = 0; // see Device::label
+  int64_t startNs = 0, endNs = 0;
 };
 
 class Device {
 public:
+  static constexpr uint32_t kNoLabel = ~0u;
+
   /// Ends what was launched, then frees.
   virtual ~Device() = default;
 
@@ -91,12 +105,20 @@ public:
   /// Drains, forgets the error; the device is usable again.
   virtual void recover() = 0;
 
-  /// Appends to every queue the point from which queueTimes() counts.
+  /// A number of the caller's for the spans of what is appended from now on;
+  /// kNoLabel, as at first: no times are kept of it.
+  void label(uint32_t number) { currentLabel = number; }
+  /// Appends to every queue the point where a step begins.
   virtual void beginStep() = 0;
-  /// Of a queue that is empty (after drain()).
-  virtual QueueTimes queueTimes(Queue queue) const = 0;
-  /// Whether to keep times at all, where that costs; from the next beginStep().
-  virtual void keepTimes(bool) {}
+  /// Keeps the spans of the last `steps` steps, from the next beginStep(); 0,
+  /// as at first: none. Room is made here for as many spans a step in each
+  /// queue; more of them take memory within the step. The queues must be empty.
+  using SpanCounts = std::array<size_t, kNumQueues>;
+  virtual void keepTimes(unsigned steps, const SpanCounts &spansAStep) = 0;
+  /// What all queues did in the last steps, oldest step first and at most as
+  /// many as are kept: by queue, and in the order in which it was given. What
+  /// was skipped after an error has no span. The queues must be empty.
+  virtual std::vector<std::vector<Span>> spans() = 0;
 
   /// Where kernels of the queue run.
   virtual KernelPlace kernelPlace(Queue) const { return {}; }
@@ -106,6 +128,9 @@ public:
   /// Whether a copy from or to memory that allocateHost() did not make may
   /// block the calling thread.
   virtual bool copiesNeedPinned() const { return false; }
+  /// Whether copies from these bytes are fast and block nobody: they are of
+  /// allocateHost(pinned), or their owner has registered them with the device.
+  virtual bool isPinned(const void *, int64_t) const { return true; }
   /// Host memory, zeros at first, that kernels of the compute queue write to
   /// and the host reads once an event behind them has passed.
   virtual std::unique_ptr<Memory> allocateShared(int64_t bytes) {
@@ -116,6 +141,9 @@ public:
   virtual int64_t takenBytes() const { return -1; }
   /// What went wrong without ending anything, a line each; "" mostly.
   virtual std::string warning() const { return ""; }
+
+protected:
+  uint32_t currentLabel = kNoLabel;
 };
 
 /// Queues as threads over a second pool of plain memory.

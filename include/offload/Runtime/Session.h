@@ -11,6 +11,7 @@
 
 #include "offload/OffFormat/Queue.h"
 #include "offload/Runtime/Tensor.h"
+#include "offload/Runtime/Timeline.h"
 
 #include <array>
 #include <cstdint>
@@ -34,9 +35,11 @@ struct SessionOptions {
   /// every value after its last use.
   bool poison = false;
   std::vector<QueueDelay> delays;
-  /// Keep the times of queues on a card too, where each operation then takes a
-  /// few microseconds more; the host keeps them always.
+  /// Keep the times of queues and operations, of the last `timedRuns` runs (at
+  /// least 1): of these timeline() tells, and of the last one statistics(). On
+  /// a card each operation then takes a few microseconds more.
   bool keepTimes = false;
+  unsigned timedRuns = 1;
   /// Folder that external data may lie in though it is outside of the file's.
   std::string dataFolder;
   /// Called on the queue's thread before the operation of that name runs; what
@@ -51,7 +54,7 @@ struct SessionOptions {
   bool atomicSteps = false;
 };
 
-/// One queue's share of the last run.
+/// One queue's share of the last run. Times are 0 where none are kept.
 struct QueueStatistics {
   uint64_t operations = 0;
   int64_t busyNs = 0;
@@ -128,6 +131,10 @@ public:
 
   /// Of the runs so far; drains the queues.
   virtual Statistics statistics() = 0;
+
+  /// What the queues did in the last runs; drains them. No runs where
+  /// SessionOptions::keepTimes is not set.
+  virtual MeasuredTimeline timeline() = 0;
 };
 
 } // namespace offload::rt

@@ -17,6 +17,7 @@
 
 #include "offload/Runtime/Kernels.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -125,15 +126,13 @@ public:
   void recover() override;
 
   void beginStep() override;
-  QueueTimes queueTimes(Queue queue) const override {
-    DeviceGuard guard(index);
-    return of(queue).clock->times();
-  }
-  void keepTimes(bool on) override { keepsTimes = on; }
+  void keepTimes(unsigned steps, const SpanCounts &spansAStep) override;
+  std::vector<std::vector<Span>> spans() override;
 
   KernelPlace kernelPlace(Queue queue) const override;
   void prepareKernels() override { warmUpKernels(kernelPlace(Queue::Compute)); }
   bool copiesNeedPinned() const override { return true; }
+  bool isPinned(const void *data, int64_t bytes) const override;
   int64_t takenBytes() const override;
   std::string warning() const override { return firstWarning; }
 
@@ -143,16 +142,18 @@ private:
   }
   Stream &of(Queue queue) { return *streams[static_cast<unsigned>(queue)]; }
   void check(cudaError_t code, const char *what);
-  void launchOnHost(std::function<void()> task);
-  template <typename Issue> void issue(Queue queue, const Issue &body);
+  void launchOnHost(Span::Kind kind, std::function<void()> task);
+  template <typename Issue>
+  void issue(Queue queue, Span::Kind kind, const Issue &body);
 
   int index;
   int64_t freeBefore;
   FirstError failure;
   bool isLost = false;
-  bool keepsTimes = false;
+  unsigned stepsKept = 0, stepsBegun = 0; // of these at most all that are kept
   std::string firstWarning;
   std::array<std::unique_ptr<Stream>, kNumQueues> streams;
+  CardClock cardClock;
   HostTasks hostTasks;
 };
 
@@ -176,7 +177,8 @@ int existing(int index) {
 }
 
 CudaDevice::CudaDevice(int number)
-    : index(existing(number)), freeBefore(freeBytesOfCard(index)) {
+    : index(existing(number)), freeBefore(freeBytesOfCard(index)),
+      cardClock(index) {
   for (auto &stream : streams)
     stream = std::make_unique<Stream>(index);
 }
@@ -193,13 +195,13 @@ void CudaDevice::check(cudaError_t code, const char *what) {
 }
 
 template <typename Issue>
-void CudaDevice::issue(Queue queue, const Issue &body) {
+void CudaDevice::issue(Queue queue, Span::Kind kind, const Issue &body) {
   if (failure.hasFailed())
     return;
   try {
     DeviceGuard guard(index);
     Stream &stream = of(queue);
-    stream.clock->start(QueueClock::Kind::Work);
+    stream.clock->start(kind, currentLabel);
     body(stream.stream);
     stream.clock->stop();
   } catch (...) {
@@ -207,8 +209,8 @@ void CudaDevice::issue(Queue queue, const Issue &body) {
   }
 }
 
-void CudaDevice::launchOnHost(std::function<void()> task) {
-  issue(Queue::Host, [&](cudaStream_t stream) {
+void CudaDevice::launchOnHost(Span::Kind kind, std::function<void()> task) {
+  issue(Queue::Host, kind, [&](cudaStream_t stream) {
     check(hostTasks.append(stream,
                            [this, body = std::move(task)]() mutable {
                              if (failure.hasFailed())
@@ -225,20 +227,21 @@ void CudaDevice::launchOnHost(std::function<void()> task) {
 
 void CudaDevice::launch(Queue queue, std::function<void()> task) {
   if (queue == Queue::Host)
-    return launchOnHost(std::move(task));
-  issue(queue, [&](cudaStream_t) { task(); });
+    return launchOnHost(Span::Kind::Work, std::move(task));
+  issue(queue, Span::Kind::Work, [&](cudaStream_t) { task(); });
 }
 
 void CudaDevice::copy(Queue queue, void *to, const void *from, int64_t bytes) {
   if (bytes == 0)
     return;
   if (queue == Queue::Host)
-    return launchOnHost(
-        [=] { std::memcpy(to, from, static_cast<size_t>(bytes)); });
+    return launchOnHost(Span::Kind::Copy, [=] {
+      std::memcpy(to, from, static_cast<size_t>(bytes));
+    });
   cudaMemcpyKind kind = queue == Queue::H2D   ? cudaMemcpyHostToDevice
                         : queue == Queue::D2H ? cudaMemcpyDeviceToHost
                                               : cudaMemcpyDeviceToDevice;
-  issue(queue, [&](cudaStream_t stream) {
+  issue(queue, Span::Kind::Copy, [&](cudaStream_t stream) {
     check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream),
           "copying");
   });
@@ -247,7 +250,7 @@ void CudaDevice::copy(Queue queue, void *to, const void *from, int64_t bytes) {
 void CudaDevice::fill(Queue queue, void *to, int value, int64_t bytes) {
   if (bytes == 0)
     return;
-  issue(queue, [&](cudaStream_t stream) {
+  issue(queue, Span::Kind::Fill, [&](cudaStream_t stream) {
     check(cudaMemsetAsync(to, value, static_cast<size_t>(bytes), stream),
           "filling");
   });
@@ -257,9 +260,11 @@ void CudaDevice::fill(Queue queue, void *to, int value, int64_t bytes) {
 /// held up.
 void CudaDevice::delay(Queue queue, int64_t ns) {
   if (queue == Queue::Host)
-    return launchOnHost(
-        [=] { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); });
-  issue(queue, [&](cudaStream_t) { spinOn(kernelPlace(queue), ns); });
+    return launchOnHost(Span::Kind::Pause, [=] {
+      std::this_thread::sleep_for(std::chrono::nanoseconds(ns));
+    });
+  issue(queue, Span::Kind::Pause,
+        [&](cudaStream_t) { spinOn(kernelPlace(queue), ns); });
 }
 
 void CudaDevice::record(Queue queue, Event &event) {
@@ -277,7 +282,7 @@ void CudaDevice::wait(Queue queue, const Event &event) {
   try {
     DeviceGuard guard(index);
     Stream &stream = of(queue);
-    stream.clock->start(QueueClock::Kind::Wait);
+    stream.clock->start(Span::Kind::Wait, currentLabel);
     check(cudaStreamWaitEvent(stream.stream,
                               static_cast<const CudaEvent &>(event).event, 0),
           "waiting for an event");
@@ -319,8 +324,32 @@ void CudaDevice::recover() {
 }
 
 void CudaDevice::beginStep() {
+  stepsBegun = std::min(stepsBegun + 1, stepsKept);
   for (auto &stream : streams)
-    stream->clock->restart(keepsTimes);
+    stream->clock->beginStep();
+}
+
+void CudaDevice::keepTimes(unsigned steps, const SpanCounts &spansAStep) {
+  DeviceGuard guard(index);
+  stepsKept = steps;
+  stepsBegun = 0;
+  for (size_t q = 0; q < streams.size(); ++q)
+    streams[q]->clock->keep(steps, spansAStep[q]);
+  if (steps)
+    cardClock.begin(streams[0]->stream);
+}
+
+std::vector<std::vector<Span>> CudaDevice::spans() {
+  std::vector<std::vector<Span>> steps(stepsBegun);
+  if (steps.empty() || isLost)
+    return steps;
+  DeviceGuard guard(index);
+  cardClock.end(streams[0]->stream);
+  for (size_t i = 0; i < steps.size(); ++i)
+    for (size_t q = 0; q < streams.size(); ++q)
+      streams[q]->clock->tell(static_cast<Queue>(q), steps.size() - 1 - i,
+                              cardClock, steps[i]);
+  return steps;
 }
 
 KernelPlace CudaDevice::kernelPlace(Queue queue) const {
@@ -330,6 +359,21 @@ KernelPlace CudaDevice::kernelPlace(Queue queue) const {
   place.cudaIndex = index;
   place.stream = of(queue).stream;
   return place;
+}
+
+/// The driver knows pages, not ranges: both ends stand for what is between.
+bool CudaDevice::isPinned(const void *data, int64_t bytes) const {
+  DeviceGuard guard(index);
+  auto isRegistered = [](const void *address) {
+    cudaPointerAttributes about{};
+    if (cudaPointerGetAttributes(&about, address) == cudaSuccess)
+      return about.type == cudaMemoryTypeHost;
+    cudaGetLastError();
+    return false;
+  };
+  return bytes == 0 ||
+         (isRegistered(data) &&
+          isRegistered(static_cast<const std::byte *>(data) + bytes - 1));
 }
 
 int64_t CudaDevice::takenBytes() const {

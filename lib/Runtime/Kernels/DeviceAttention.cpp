@@ -1,12 +1,18 @@
-// Scaled dot product attention and rotary embedding, for devices.
+// Scaled dot product attention, for devices.
 //
 // In:  as on the host.
 // Out: as on the host.
-// How: scores of as many heads at once as kScoreBytes hold, as matrix products
-//      and a softmax in float. Which keys a row may attend to is one bias of
-//      zeros and minus infinities, added to the scores.
+// How: ATen's fused kernels where they take the call, which is known from
+//      operator, types, shapes and attributes: their scratch does not grow with
+//      the scores. Which keys a row may attend to is told by their causal flag
+//      where it says all, else by a bias of zeros and minus infinities. The
+//      rest (soft caps, scores as an output, other sizes and types) is products
+//      and a softmax in float, over as many heads and rows at once as
+//      kScoreBytes hold.
 
 #include "Attention.h"
+
+#include <ATen/native/transformers/cuda/sdp_utils.h>
 
 #include <algorithm>
 #include <limits>
@@ -16,142 +22,302 @@ namespace offload::rt {
 namespace {
 
 /// Scores that exist at one time, in bytes of float.
-constexpr int64_t kScoreBytes = int64_t(64) << 20;
+constexpr int64_t kScoreBytes = int64_t(16) << 20;
+/// What a fused call may take for a bias or for repeated heads; more where
+/// operands are that large anyway.
+constexpr int64_t kFusedBytes = int64_t(32) << 20;
+/// Rows of a bias start at multiples of this many elements.
+constexpr int64_t kBiasAlign = 16;
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
-at::ScalarType scoreType(const at::Tensor &x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+bool is16Bit(at::ScalarType type) {
+  return type == at::kHalf || type == at::kBFloat16;
+}
+
+/// Query rows [first, first + count).
+struct RowRange {
+  int64_t first, count;
+};
+
+RowRange allRows(const AttentionCall &call) { return {0, call.query.size(2)}; }
+
+/// Whether the causal flag hides any key: the first row sees past + 1 of them.
+bool hidesFuture(const AttentionCall &call) {
+  return call.causal &&
+         (call.validKeys.defined() || call.past + 1 < call.total);
+}
+
+bool hidesByPosition(const AttentionCall &call) {
+  return hidesFuture(call) || call.validKeys.defined() || call.left >= 0 ||
+         call.right >= 0;
 }
 
 /// True where a row must not attend to a key; undefined where all may. Of shape
 /// [batch or 1, 1, rows, total].
-at::Tensor hiddenKeys(const AttentionCall &call) {
-  int64_t rows = call.query.size(2);
-  auto options = call.query.options().dtype(at::kLong);
-  at::Tensor keys = at::arange(call.total, options);
+at::Tensor hiddenKeys(const AttentionCall &call, RowRange range) {
+  if (!hidesByPosition(call))
+    return {};
+  auto options = call.query.options().dtype(at::kInt);
+  at::Tensor keys = at::arange(call.total, options).view({1, 1, 1, -1});
+  at::Tensor position =
+      at::arange(range.first, range.first + range.count, options)
+          .view({1, 1, range.count, 1});
   at::Tensor hidden;
   auto hide = [&](const at::Tensor &more) {
-    hidden = hidden.defined() ? at::logical_or(hidden, more) : more;
+    hidden = hidden.defined() ? hidden.logical_or(more) : more;
   };
-  at::Tensor position = at::arange(rows, options).view({1, 1, rows, 1});
   if (call.validKeys.defined()) {
-    at::Tensor valid = call.validKeys.to(at::kLong).view({-1, 1, 1, 1});
-    hide(at::ge(keys.view({1, 1, 1, -1}), valid));
-    position = at::add(position, at::sub(valid, rows));
+    at::Tensor valid = call.validKeys.to(at::kInt).view({-1, 1, 1, 1});
+    hide(at::ge(keys, valid));
+    position = at::add(position, at::sub(valid, call.query.size(2)));
   } else {
-    position = at::add(position, call.past);
+    position.add_(call.past);
   }
-  at::Tensor distance = at::sub(keys.view({1, 1, 1, -1}), position);
-  if (call.causal)
-    hide(at::gt(distance, 0));
+  if (hidesFuture(call))
+    hide(at::gt(keys, position));
   if (call.left >= 0)
-    hide(at::lt(distance, -call.left));
+    hide(at::lt(keys, at::sub(position, call.left)));
   if (call.right >= 0)
-    hide(at::gt(distance, call.right));
+    hide(at::gt(keys, at::add(position, call.right)));
   return hidden;
 }
 
-/// The mask as what is added to scores; undefined where there is none.
-at::Tensor maskBias(const AttentionCall &call) {
-  if (!call.mask.defined())
-    return {};
-  at::Tensor mask = call.mask, bias;
-  while (mask.dim() < 4)
+at::Tensor maskRows(const AttentionCall &call, RowRange range) {
+  at::Tensor mask = call.mask;
+  while (mask.defined() && mask.dim() < 4)
     mask = mask.unsqueeze(0);
-  at::ScalarType type = scoreType(call.query);
-  if (mask.scalar_type() == at::kBool) {
-    bias = makeEmpty(mask.sizes(), type).zero_();
-    bias.masked_fill_(at::logical_not(mask), kNever);
-  } else {
-    bias = mask.to(type);
+  if (mask.defined() && mask.size(2) > 1)
+    mask = mask.narrow(2, range.first, range.count);
+  return mask;
+}
+
+/// Dimensions of what is added to the scores; empty where nothing is.
+Dims biasDims(const AttentionCall &call, RowRange range) {
+  at::Tensor mask = maskRows(call, range);
+  bool hides = hidesByPosition(call);
+  if (!mask.defined() && !hides)
+    return {};
+  Dims dims = {1, 1, 1, call.total};
+  if (mask.defined())
+    dims = {mask.size(0), mask.size(1), mask.size(2), call.total};
+  if (hides)
+    dims[2] = range.count;
+  if (call.validKeys.defined())
+    dims[0] = call.query.size(0);
+  return dims;
+}
+
+/// Whether the mask can be added as it lies.
+bool isBias(const at::Tensor &mask, const Dims &dims, at::ScalarType type) {
+  bool aligned = mask.stride(3) == 1;
+  for (int64_t i = 0; i < 3; ++i)
+    aligned &= mask.stride(i) % kBiasAlign == 0;
+  return aligned && mask.scalar_type() == type && mask.sizes().equals(dims);
+}
+
+/// What is added to the scores of the rows, of biasDims; undefined where
+/// nothing is.
+at::Tensor biasOf(const AttentionCall &call, RowRange range,
+                  at::ScalarType type) {
+  Dims dims = biasDims(call, range);
+  if (dims.empty())
+    return {};
+  at::Tensor mask = maskRows(call, range);
+  if (mask.defined() && !hidesByPosition(call) && isBias(mask, dims, type))
+    return mask;
+  Dims padded = dims;
+  padded[3] = (call.total + kBiasAlign - 1) / kBiasAlign * kBiasAlign;
+  at::Tensor bias = makeEmpty(padded, type).narrow(3, 0, call.total);
+  int64_t masked = 0;
+  if (mask.defined()) {
+    // From opset 24 on a mask that is too short is one of keys left out.
+    masked = call.shortMasks ? mask.size(3) : call.total;
+    at::Tensor part = bias.narrow(3, 0, masked);
+    if (mask.scalar_type() == at::kBool)
+      part.zero_().masked_fill_(at::logical_not(mask), kNever);
+    else
+      part.copy_(mask);
   }
-  // From opset 24 on a mask that is too short is one of keys left out.
-  int64_t missing = call.total - bias.size(3);
-  if (call.shortMasks && missing > 0)
-    bias = at::constant_pad_nd(bias, {0, missing}, kNever);
+  if (masked < call.total)
+    bias.narrow(3, masked, call.total - masked)
+        .fill_(mask.defined() ? kNever : 0);
+  if (at::Tensor hidden = hiddenKeys(call, range); hidden.defined())
+    bias.masked_fill_(hidden, kNever);
   return bias;
 }
 
-at::Tensor biasOf(const AttentionCall &call) {
-  at::Tensor bias = maskBias(call), hidden = hiddenKeys(call);
-  if (!hidden.defined())
-    return bias;
-  if (bias.defined())
-    return at::masked_fill(bias, hidden, kNever);
-  at::Tensor zeros = makeEmpty(hidden.sizes(), scoreType(call.query)).zero_();
-  return zeros.masked_fill_(hidden, kNever);
+/// Every head of keys or values once for each head of the query.
+at::Tensor repeated(const at::Tensor &x, int64_t times) {
+  Dims dims = {x.size(0), x.size(1), times, x.size(2), x.size(3)};
+  return x.unsqueeze(2).expand(dims).reshape(
+      {dims[0], dims[1] * times, dims[3], dims[4]});
 }
 
-/// Heads [first, first + count) of one batch.
-struct HeadRange {
-  int64_t batch, first, count;
+/// One call of a fused kernel.
+struct FusedCall {
+  at::Tensor query, key, value, bias;
+  bool causal = false; // of a square, without a bias
+  double scale = 1;
+  bool grouped = false;
+
+  /// Whether ATen has a kernel for it. Under a bias that is the one that gives
+  /// zeros for a row without keys.
+  bool fits() const {
+    if (bias.defined() && query.is_cuda())
+      return sdp::can_use_mem_efficient_attention(
+          {query, key, value, bias, 0, false, false}, false);
+    std::optional<at::Tensor> mask;
+    if (bias.defined())
+      mask = bias;
+    int64_t choice = at::_fused_sdp_choice(query, key, value, mask, 0, causal,
+                                           scale, grouped);
+    return choice != static_cast<int64_t>(sdp::SDPBackend::math) &&
+           choice != static_cast<int64_t>(sdp::SDPBackend::error);
+  }
+  at::Tensor run() const {
+    if (bias.defined() && query.is_cuda())
+      return std::get<0>(at::_scaled_dot_product_efficient_attention(
+          query, key, value, bias, false, 0, false, scale));
+    std::optional<at::Tensor> mask;
+    if (bias.defined())
+      mask = bias;
+    return at::scaled_dot_product_attention(query, key, value, mask, 0, causal,
+                                            scale, grouped);
+  }
 };
 
-at::Tensor headsOf(const at::Tensor &x, const HeadRange &range,
-                   int64_t groupSize, at::ScalarType type) {
-  at::Tensor all = x.select(0, range.batch);
-  if (groupSize > 1) {
-    Dims dims = {all.size(0), groupSize, all.size(1), all.size(2)};
-    all = all.unsqueeze(1).expand(dims).reshape(
-        {dims[0] * groupSize, dims[2], dims[3]});
+/// Whether what a fused call needs besides its operands stays bounded.
+bool isSmall(const AttentionCall &call, const Dims &bias, bool repeats) {
+  int64_t itemBytes = static_cast<int64_t>(call.query.element_size());
+  int64_t maskElements = call.mask.defined() ? call.mask.numel() : 0;
+  int64_t biasElements = product(bias, 0, bias.size());
+  if (!bias.empty() && biasElements > maskElements &&
+      biasElements * itemBytes > kFusedBytes)
+    return false;
+  int64_t copied = call.query.size(0) * call.query.size(1) * call.total *
+                   (call.key.size(3) + call.value.size(3));
+  return !repeats || copied * itemBytes <= kFusedBytes ||
+         copied <= 4 * call.query.numel();
+}
+
+/// The attention by a fused kernel; undefined where none takes the call.
+at::Tensor fused(const AttentionCall &call, at::Tensor key, at::Tensor value) {
+  at::ScalarType type = call.query.scalar_type();
+  bool isKnown = is16Bit(type) || type == at::kFloat;
+  bool maskFits = !call.mask.defined() ||
+                  call.mask.scalar_type() == at::kBool ||
+                  call.mask.scalar_type() == type;
+  if (!isKnown || !maskFits || call.softcap != 0 || call.total == 0)
+    return {};
+  FusedCall one{call.query, key, value, {}, false, call.scale};
+  int64_t rows = call.query.size(2);
+  one.causal = hidesFuture(call) && !call.mask.defined() &&
+               !call.validKeys.defined() && call.past == 0 && call.left < 0 &&
+               call.right < 0 && rows <= call.total;
+  if (one.causal && rows < call.total) { // no row sees the keys behind
+    one.key = key.narrow(2, 0, rows);
+    one.value = value.narrow(2, 0, rows);
   }
-  return all.narrow(0, range.first, range.count).to(type).contiguous();
+  Dims dims = one.causal ? Dims() : biasDims(call, allRows(call));
+  bool isGrouped = call.groupSize() > 1;
+  bool repeats = isGrouped && (!dims.empty() || type == at::kFloat);
+  if (!isSmall(call, dims, repeats))
+    return {};
+  one.grouped = isGrouped && !repeats;
+  if (!dims.empty())
+    one.bias =
+        biasOf(call, allRows(call), type)
+            .expand({call.query.size(0), call.query.size(1), rows, call.total});
+  if (repeats) {
+    one.key = repeated(one.key, call.groupSize());
+    one.value = repeated(one.value, call.groupSize());
+  }
+  return one.fits() ? one.run() : at::Tensor();
 }
 
-at::Tensor partOf(const at::Tensor &bias, const HeadRange &range) {
-  at::Tensor part = bias.select(0, bias.size(0) == 1 ? 0 : range.batch);
-  return part.size(0) == 1 ? part : part.narrow(0, range.first, range.count);
-}
+/// One batch of an attention in parts that kScoreBytes hold.
+class TiledAttention {
+public:
+  /// `out` and `scores` (may be undefined) as [batch, heads, rows, ...].
+  TiledAttention(const AttentionCall &call, const at::Tensor &key,
+                 const at::Tensor &value, const at::Tensor &out,
+                 const at::Tensor &scores)
+      : call(call), key(key), value(value), out(out), seen(scores),
+        type(call.query.scalar_type() == at::kDouble ? at::kDouble
+                                                     : at::kFloat) {
+    int64_t eachRow = std::max<int64_t>(call.groupSize() * call.total, 1) * 4;
+    int64_t rows = call.query.size(2);
+    rowsAtOnce = std::clamp<int64_t>(kScoreBytes / eachRow, 1, rows);
+    headsAtOnce = std::clamp<int64_t>(kScoreBytes / (eachRow * rowsAtOnce), 1,
+                                      key.size(1));
+  }
+  void run(int64_t batch) const {
+    for (int64_t head = 0; head < key.size(1); head += headsAtOnce)
+      attendHeads(batch, head, std::min(headsAtOnce, key.size(1) - head));
+  }
 
-/// Softmax over the last dimension; a row of minus infinities becomes zeros.
-void softmaxRows(at::Tensor &scores, bool mayBeEmpty) {
-  at::Tensor result = at::softmax(scores, -1);
-  if (mayBeEmpty)
-    result.masked_fill_(at::isnan(result), 0);
-  scores = result;
-}
+private:
+  void attendHeads(int64_t batch, int64_t first, int64_t count) const;
+  void attendRows(int64_t batch, int64_t firstHead, const at::Tensor &keys,
+                  const at::Tensor &values, RowRange range) const;
 
-void attendHeads(const AttentionCall &call, const at::Tensor &key,
-                 const at::Tensor &value, const at::Tensor &bias,
-                 const HeadRange &range, at::Tensor out, at::Tensor seen) {
-  at::ScalarType type = scoreType(call.query);
+  const AttentionCall &call;
+  const at::Tensor &key, &value, &out, &seen;
+  at::ScalarType type;
+  int64_t rowsAtOnce, headsAtOnce; // heads of keys
+};
+
+void TiledAttention::attendHeads(int64_t batch, int64_t first,
+                                 int64_t count) const {
   auto part = [&](const at::Tensor &x) {
-    return x.select(0, range.batch).narrow(0, range.first, range.count);
+    return x.select(0, batch).narrow(0, first, count).to(type).contiguous();
   };
-  auto show = [&](int64_t mode, const at::Tensor &scores) {
+  at::Tensor keys = part(key).transpose(1, 2), values = part(value);
+  int64_t rows = call.query.size(2);
+  for (int64_t row = 0; row < rows; row += rowsAtOnce)
+    attendRows(batch, first, keys, values,
+               {row, std::min(rowsAtOnce, rows - row)});
+}
+
+/// The rows of all query heads of a head of keys are one matrix.
+void TiledAttention::attendRows(int64_t batch, int64_t firstHead,
+                                const at::Tensor &keys,
+                                const at::Tensor &values,
+                                RowRange range) const {
+  int64_t group = call.groupSize(), heads = keys.size(0);
+  auto part = [&](const at::Tensor &x) {
+    return x.select(0, batch)
+        .narrow(0, firstHead * group, heads * group)
+        .narrow(1, range.first, range.count);
+  };
+  auto show = [&](int64_t mode, const at::Tensor &x) {
     if (seen.defined() && call.scoresMode == mode)
-      part(seen).copy_(scores);
+      part(seen).copy_(x);
   };
-  at::Tensor query = headsOf(call.query, range, 1, type);
-  at::Tensor scores = at::bmm(
-      query, headsOf(key, range, call.groupSize(), type).transpose(1, 2));
-  scores.mul_(call.scale);
+  at::Tensor query =
+      part(call.query).to(type).reshape({heads, group * range.count, -1});
+  at::Tensor scores = at::bmm(query, keys)
+                          .mul_(call.scale)
+                          .view({heads * group, range.count, call.total});
   show(0, scores);
   if (call.softcap != 0)
     scores.div_(call.softcap).tanh_().mul_(call.softcap);
   show(1, scores);
-  if (bias.defined())
-    scores.add_(partOf(bias, range));
-  show(2, scores);
-  softmaxRows(scores, bias.defined());
-  show(3, scores);
-  part(out).copy_(
-      at::bmm(scores, headsOf(value, range, call.groupSize(), type)));
-}
-
-/// cos or sin as [batch or 1, 1, sequence, half] in the type of the arithmetic.
-at::Tensor cacheRows(const KernelContext &context, const at::Tensor &cache,
-                     const at::Tensor &positions, at::ScalarType type) {
-  if (!positions.defined())
-    return cache.unsqueeze(1).to(type);
-  at::Tensor ids = positions.to(at::kLong);
-  if (int32_t *problem = context.problem()) {
-    at::Tensor wrong = at::ge(ids, cache.size(0)).logical_or_(at::lt(ids, 0));
-    tensorAt(problem, {1}, {1}, at::kInt).logical_or_(wrong.any().unsqueeze(0));
+  at::Tensor bias = biasOf(call, range, type);
+  if (bias.defined()) {
+    at::Tensor mine = bias.select(0, bias.size(0) == 1 ? 0 : batch);
+    if (mine.size(0) > 1)
+      mine = mine.narrow(0, firstHead * group, heads * group);
+    scores.add_(mine);
   }
-  ids = at::clamp(ids, 0, cache.size(0) - 1);
-  at::Tensor rows = cache.index_select(0, ids.reshape(-1));
-  return rows.view({ids.size(0), 1, ids.size(1), cache.size(1)}).to(type);
+  show(2, scores);
+  at::Tensor weights = at::softmax(scores, -1);
+  if (bias.defined()) // a row of minus infinities becomes zeros
+    weights.masked_fill_(at::isnan(weights), 0);
+  show(3, weights);
+  at::Tensor result =
+      at::bmm(weights.view({heads, group * range.count, call.total}), values);
+  part(out).copy_(result.view({heads * group, range.count, values.size(2)}));
 }
 
 } // namespace
@@ -162,10 +328,8 @@ OFFLOAD_DEVICE_KERNEL(Attention) {
   int64_t rows = call.query.size(2), valueSize = call.value.size(3);
   at::ScalarType type = call.query.scalar_type();
   bool flat = context.dims(0).size() == 3;
-  at::Tensor out = flat ? makeEmpty({batches, rows, heads * valueSize}, type)
-                        : makeEmpty({batches, heads, rows, valueSize}, type);
-  KernelOutputs outputs = {out};
-  at::Tensor key = call.key, value = call.value;
+  KernelOutputs outputs = {at::Tensor()};
+  at::Tensor key = call.key, value = call.value, scores;
   if (call.past || context.numOutputs() > 1)
     key = joined(call.pastKey, call.key);
   if (call.past || context.numOutputs() > 2)
@@ -174,51 +338,27 @@ OFFLOAD_DEVICE_KERNEL(Attention) {
     outputs.push_back(key);
   if (context.numOutputs() > 2)
     outputs.push_back(value);
-  at::Tensor scores;
   if (context.numOutputs() > 3) {
     scores = makeEmpty({batches, heads, rows, call.total}, type);
     outputs.push_back(scores);
   }
+  at::Tensor &out = outputs[0].tensor;
+  if (batches * heads * rows * valueSize != 0 && !scores.defined())
+    out = fused(call, key, value);
+  if (out.defined()) {
+    if (flat) // in the fused kernels' own order of rows and heads
+      out = out.transpose(1, 2).reshape({batches, rows, heads * valueSize});
+    return outputs;
+  }
+  out = flat ? makeEmpty({batches, rows, heads * valueSize}, type)
+             : makeEmpty({batches, heads, rows, valueSize}, type);
   if (out.numel() == 0)
     return outputs;
-  at::Tensor bias = biasOf(call), byHeads = byHead(out, heads);
-  int64_t each = std::max<int64_t>(rows * call.total, 1) * 4;
-  int64_t most = std::clamp<int64_t>(kScoreBytes / each, 1, heads);
+  at::Tensor each = byHead(out, heads);
+  TiledAttention tiled(call, key, value, each, scores);
   for (int64_t batch = 0; batch < batches; ++batch)
-    for (int64_t first = 0; first < heads; first += most)
-      attendHeads(call, key, value, bias,
-                  {batch, first, std::min(most, heads - first)}, byHeads,
-                  scores);
+    tiled.run(batch);
   return outputs;
-}
-
-OFFLOAD_DEVICE_KERNEL(RotaryEmbedding) {
-  at::Tensor x = context.contiguous(0), positions = context.optionalOperand(3);
-  bool interleaved = context.intAttr("interleaved", 0);
-  at::Tensor out = makeEmpty(x.sizes(), x.scalar_type());
-  int64_t heads = context.intAttr("num_heads", 0);
-  at::Tensor from = byHead(x, heads), to = byHead(out, heads);
-  int64_t size = from.size(3);
-  int64_t rotated = context.intAttr("rotary_embedding_dim", 0);
-  int64_t half = (rotated ? rotated : size) / 2;
-  if (context.dims(1).back() != half || context.dims(2).back() != half)
-    throw Error("the caches have rows of " +
-                std::to_string(context.dims(1).back()) + ", not of " +
-                std::to_string(half));
-  at::ScalarType type =
-      x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  at::Tensor cos = cacheRows(context, context[1], positions, type);
-  at::Tensor sin = cacheRows(context, context[2], positions, type);
-  auto halfOf = [&](const at::Tensor &of, int64_t which) {
-    return interleaved ? of.slice(3, which, 2 * half, 2)
-                       : of.narrow(3, which * half, half);
-  };
-  at::Tensor a = halfOf(from, 0).to(type), b = halfOf(from, 1).to(type);
-  halfOf(to, 0).copy_(at::mul(cos, a).sub_(at::mul(sin, b)));
-  halfOf(to, 1).copy_(at::mul(sin, a).add_(at::mul(cos, b)));
-  if (2 * half < size)
-    to.slice(3, 2 * half).copy_(from.slice(3, 2 * half));
-  return {out};
 }
 
 } // namespace offload::rt

@@ -2,34 +2,17 @@
 //
 // In:  data, and indices of 32 or 64 bits.
 // Out: as on the host. Nothing waits for the device, so an index out of range
-// is
-//      replaced by the nearest one and told by the call's `problem`.
-// How: indices become 64-bit offsets by arithmetic on tensors; ATen's
-// selection,
+//      is replaced by the nearest one and told by the call's `problem`.
+// How: indices become offsets by arithmetic on tensors; ATen's selection,
 //      gather and indexed writes do the rest. Sums of updates that meet go by
 //      ATen's sorted accumulation, one after the other in the indices' order;
 //      products have no such form and are taken tuple by tuple.
 
-#include "Kernel.h"
+#include "Indices.h"
 
 namespace offload::rt {
 
 namespace {
-
-/// Indices counted from the front and within [0, size).
-at::Tensor inRange(const KernelContext &context, const at::Tensor &indices,
-                   int64_t size) {
-  if (indices.scalar_type() != at::kLong && indices.scalar_type() != at::kInt)
-    throw Error("indices are neither int32 nor int64");
-  at::Tensor wide = makeEmpty(indices.sizes(), at::kLong).copy_(indices);
-  if (int32_t *problem = context.problem(); problem && wide.numel()) {
-    at::Tensor flag = tensorAt(problem, {1}, {1}, at::kInt);
-    at::Tensor wrong = at::ge(wide, size).logical_or_(at::lt(wide, -size));
-    flag.logical_or_(wrong.any().unsqueeze(0));
-  }
-  wide.add_(at::lt(wide, 0).to(at::kLong).mul_(size));
-  return wide.clamp_(0, std::max<int64_t>(size - 1, 0));
-}
 
 void requireRows(int64_t size, const at::Tensor &indices) {
   if (size == 0 && indices.numel())
@@ -51,7 +34,8 @@ at::Tensor tupleOffsets(const KernelContext &context, const at::Tensor &indices,
   for (int64_t k = 0; k < length; ++k) {
     int64_t size = data[batchDims + k];
     requireRows(size, tuples);
-    offsets.mul_(size).add_(inRange(context, tuples.select(2, k), size));
+    offsets.mul_(size).add_(
+        rowsInRange(context, tuples.select(2, k), size, true));
   }
   return offsets.view(-1);
 }
@@ -108,6 +92,19 @@ at::Tensor elementOffsets(const at::Tensor &indices, at::IntArrayRef data,
 
 } // namespace
 
+at::Tensor rowsInRange(const KernelContext &context, const at::Tensor &indices,
+                       int64_t size, bool fromEnd) {
+  if (indices.scalar_type() != at::kLong && indices.scalar_type() != at::kInt)
+    throw Error("indices are neither int32 nor int64");
+  at::Tensor near =
+      at::clamp(indices, fromEnd ? -size : 0, std::max<int64_t>(size - 1, 0));
+  if (int32_t *problem = context.problem(); problem && near.numel()) {
+    at::Tensor flag = tensorAt(problem, {1}, {1}, at::kInt);
+    flag.logical_or_(at::ne(near, indices).any().unsqueeze(0));
+  }
+  return fromEnd ? at::remainder(near, std::max<int64_t>(size, 1)) : near;
+}
+
 OFFLOAD_DEVICE_KERNEL(Gather) {
   at::Tensor data = context.contiguous(0), given = context[1];
   int64_t axis = wrapAxis(context.intAttr("axis", 0), data.dim());
@@ -121,7 +118,8 @@ OFFLOAD_DEVICE_KERNEL(Gather) {
   if (out.numel() == 0)
     return {out};
   requireRows(data.size(axis), given);
-  at::Tensor index = inRange(context, given, data.size(axis)).view(-1);
+  at::Tensor index =
+      rowsInRange(context, given, data.size(axis), true).reshape(-1);
   at::Tensor rows = out.view(flat);
   at::index_select_out(rows, data, axis, index);
   return {out};
@@ -134,7 +132,8 @@ OFFLOAD_DEVICE_KERNEL(GatherElements) {
     return {makeEmpty(given.sizes(), data.scalar_type())
                 .copy_(data.expand(given.sizes()))};
   requireRows(data.size(axis), given);
-  at::Tensor index = inRange(context, given, data.size(axis));
+  at::Tensor index =
+      rowsInRange(context, given, data.size(axis), true).to(at::kLong);
   at::Tensor out = makeEmpty(given.sizes(), data.scalar_type());
   at::gather_out(out, data, axis, index);
   return {out};
@@ -166,7 +165,7 @@ OFFLOAD_DEVICE_KERNEL(ScatterElements) {
     return {out};
   int64_t size = data.dim() ? data.size(axis) : 1;
   requireRows(size, given);
-  at::Tensor index = inRange(context, given, size);
+  at::Tensor index = rowsInRange(context, given, size, true).to(at::kLong);
   at::Tensor offsets =
       data.dim() ? elementOffsets(index, data.sizes(), axis) : index.view(-1);
   combineRows(out.view({-1, 1}), offsets, updates.view({-1, 1}),

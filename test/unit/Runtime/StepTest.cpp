@@ -75,7 +75,9 @@ TEST_F(StepOnHost, FourStepsGiveTheNumbersOfPlainLoops) {
 }
 
 TEST_F(StepOnHost, BytesAndPeaksAreThoseOfTheFile) {
-  auto session = Session::load(path, {});
+  SessionOptions options;
+  options.keepTimes = true;
+  auto session = Session::load(path, options);
   StepReference(5).set(*session);
   session->run(StepReference::feeds(1, 1e-4f, true).tensors());
   Statistics statistics = session->statistics();
