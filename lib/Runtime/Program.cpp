@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 namespace offload::rt {
 
@@ -37,6 +38,7 @@ public:
     addOutputs();
     pairStates();
     readModelProperties();
+    readFolded();
     checkNames(kValuePrefix, "value", valueNumbers);
     checkNames(kNodePrefix, "node", nodeNumbers);
   }
@@ -53,6 +55,8 @@ private:
   void addOutputs();
   void pairStates();
   void readModelProperties();
+  void readFolded();
+  uint32_t foldedConstant(const std::string &name) const;
   void checkNames(std::string_view prefix, const char *kind,
                   const Numbers &numbers);
 
@@ -421,6 +425,43 @@ void ProgramBuilder::readModelProperties() {
   program.predictedStepNs = std::max<int64_t>(0, wholeNumber(kStepNsKey));
   program.plannedPeakBytes = wholeNumber(kPeakBytesKey);
   program.deviceMemoryBytes = wholeNumber(kDeviceMemoryKey);
+}
+
+uint32_t ProgramBuilder::foldedConstant(const std::string &name) const {
+  auto found = valueNumbers.find(name);
+  if (found == valueNumbers.end() ||
+      !program.values[found->second].isConstant())
+    throw Error("function offload.Folded names '" + name +
+                "', which is no constant");
+  return found->second;
+}
+
+void ProgramBuilder::readFolded() {
+  std::set<std::string> known = {""};
+  for (const std::string &input : model.folded.inputs) {
+    program.foldedFrom.push_back(foldedConstant(input));
+    known.insert(input);
+  }
+  for (const RawNode &raw : model.folded.nodes) {
+    FoldedNode node{raw.name,       nullptr,      1,
+                    raw.attributes, raw.operands, raw.outputs};
+    node.op = findRow(raw, node.sinceVersion);
+    if (!node.op->shapeArithmetic)
+      throw Error("function offload.Folded: [" + raw.name + "] " + raw.op +
+                  " is no shape arithmetic");
+    for (const std::string &operand : raw.operands)
+      if (!known.contains(operand))
+        throw Error("function offload.Folded: [" + raw.name + "] reads '" +
+                    operand + "', which nothing in it makes");
+    known.insert(raw.outputs.begin(), raw.outputs.end());
+    program.folded.push_back(std::move(node));
+  }
+  for (const std::string &output : model.folded.outputs) {
+    program.foldedTo.push_back(foldedConstant(output));
+    if (!known.contains(output))
+      throw Error("function offload.Folded gives '" + output +
+                  "', which nothing in it makes");
+  }
 }
 
 void ProgramBuilder::checkNames(std::string_view prefix, const char *kind,

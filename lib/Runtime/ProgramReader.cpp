@@ -193,6 +193,15 @@ RawNode nodeOf(const onnx::NodeProto &proto) {
   return node;
 }
 
+RawFunction functionOf(const onnx::FunctionProto &proto) {
+  RawFunction function;
+  function.inputs.assign(proto.input().begin(), proto.input().end());
+  function.outputs.assign(proto.output().begin(), proto.output().end());
+  for (const auto &node : proto.node())
+    function.nodes.push_back(nodeOf(node));
+  return function;
+}
+
 onnx::ModelProto parse(const std::string &path) {
   FileMapping file(path);
   onnx::ModelProto model;
@@ -223,6 +232,9 @@ RawModel readModel(const std::string &path, DataFiles &files) {
     model.constants.push_back(constantOf(tensor, files));
   for (const auto &node : proto.graph().node())
     model.nodes.push_back(nodeOf(node));
+  for (const auto &function : proto.functions())
+    if (function.domain() == "offload" && function.name() == "Folded")
+      model.folded = functionOf(function);
   return model;
 }
 

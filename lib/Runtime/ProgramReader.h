@@ -33,12 +33,19 @@ struct RawNode {
   AttributeMap attributes;
 };
 
+/// A function's own names.
+struct RawFunction {
+  std::vector<std::string> inputs, outputs;
+  std::vector<RawNode> nodes;
+};
+
 struct RawModel {
   std::map<std::string, int> opsets; // by domain, "" for ai.onnx
   std::map<std::string, std::string, std::less<>> properties;
   std::vector<RawType> inputs, outputs;
   std::vector<RawConstant> constants;
   std::vector<RawNode> nodes;
+  RawFunction folded; // offload.Folded; empty where there is none
 };
 
 /// Parses the file at `path`; large contents stay where they are and are kept

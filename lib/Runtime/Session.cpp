@@ -10,6 +10,7 @@
 #include "SessionParts.h"
 #include "Staging.h"
 #include "States.h"
+#include "Weights.h"
 
 #include <algorithm>
 #include <cstring>
@@ -43,6 +44,8 @@ public:
       shapes.useMemory(storage->arena() + storage->carriedBytes(),
                        storage->arenaBytes() - storage->carriedBytes());
     held = std::make_unique<States>(loaded, *storage, *device);
+    weighed = std::make_unique<Weights>(loaded, *bound, shapes, *storage, *held,
+                                        *device);
     executor = std::make_unique<Executor>(loaded, list, *storage, shapes,
                                           *device, options, stop);
     if (options.keepTimes) {
@@ -70,6 +73,15 @@ public:
   void setState(const std::string &name, const Tensor &value) override {
     settle();
     held->write(name, value);
+  }
+  std::vector<ValueInfo> weights() const override { return weighed->list(); }
+  Tensor weight(const std::string &name) override {
+    settle();
+    return weighed->read(name);
+  }
+  void setWeight(const std::string &name, const Tensor &value) override {
+    settle();
+    weighed->write(name, value);
   }
   Statistics statistics() override;
   MeasuredTimeline timeline() override;
@@ -111,6 +123,7 @@ private:
   std::shared_ptr<const Binding> bound;
   std::unique_ptr<Storage> storage;
   std::unique_ptr<States> held;
+  std::unique_ptr<Weights> weighed;
   std::vector<uint32_t> launchData; // launch values that are read as data
   std::shared_ptr<Memory> hostScratch;
   std::optional<Staging> staging; // where copies need pinned memory
@@ -331,8 +344,9 @@ Tensor FileSession::outputOf(uint32_t number, const StepRun &step,
   auto fed = feeds.find(value.name);
   if (bytes)
     std::memcpy(tensor.bytes.get(),
-                fed == feeds.end() ? value.contents.data()
-                                   : fed->second.bytes.get(),
+                value.isConstant()   ? storage->contents(number)
+                : fed == feeds.end() ? value.contents.data()
+                                     : fed->second.bytes.get(),
                 bytes);
   return tensor;
 }

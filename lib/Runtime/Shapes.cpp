@@ -314,6 +314,35 @@ bool Shapes::decidesShapes(uint32_t value) const {
   return false;
 }
 
+/// Throws for the first value in node order whose size differs.
+static void checkSameSizes(const Program &program, const Binding &before,
+                           const Binding &after) {
+  for (uint32_t number = 0; number < program.values.size(); ++number) {
+    const BoundValue &old = before.values[number], &made = after.values[number];
+    if (old.isKnown == made.isKnown && old.dims == made.dims)
+      continue;
+    const ProgramValue &value = program.values[number];
+    throw Error(program.describe(value.maker) + " would make '" + value.name +
+                "' of " + printShape(made.type, made.dims) + ", not of " +
+                printShape(old.type, old.dims) +
+                " as planned: change the model and compile again");
+  }
+}
+
+void Shapes::setConstants(const std::map<uint32_t, HostValuePointer> &changes,
+                          const Binding &bound) {
+  std::vector<HostValuePointer> before = constants;
+  try {
+    for (const auto &[number, value] : changes)
+      constants[number] = value;
+    checkSameSizes(program, bound, *bindAtBound());
+  } catch (...) {
+    constants = std::move(before);
+    throw;
+  }
+  recent.clear();
+}
+
 std::shared_ptr<const Binding> Shapes::bindAtBound() {
   return Binder(*this, nullptr).run();
 }

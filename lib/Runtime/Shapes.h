@@ -10,6 +10,7 @@
 #include "offload/Runtime/Program.h"
 
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,6 +58,16 @@ public:
   std::shared_ptr<const Binding> bindAtBound();
   /// Binds for a run. Throws likewise.
   std::shared_ptr<const Binding> bind(const FeedShapes &feeds);
+
+  /// Whether the launching thread reads this constant.
+  bool readsConstant(uint32_t value) const {
+    return constants[value] != nullptr;
+  }
+  /// Replaces constants that it reads, and forgets all bindings. `bound` is
+  /// what bindAtBound() gave. Throws Error, and changes nothing, where a size
+  /// would be another one: everything was planned for the first.
+  void setConstants(const std::map<uint32_t, HostValuePointer> &changes,
+                    const Binding &bound);
 
   /// Whether the launching thread reads the value of this input.
   bool readsValueOf(uint32_t input) const { return fedIndex[input] != kNone; }

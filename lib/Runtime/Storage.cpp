@@ -163,6 +163,8 @@ std::byte *Storage::bufferAddress(uint32_t owner) const {
   const Buffer &buffer = buffers[owner];
   if (!hasBuffer[owner])
     return nullptr;
+  if (auto found = own.find(owner); found != own.end())
+    return found->second->data();
   if (buffer.isBorrowed) // only read
     return const_cast<std::byte *>(program.values[owner].contents.data());
   return (buffer.isPinned ? pinned : plain)->data() + buffer.offset;
@@ -198,6 +200,44 @@ void Storage::load() {
           {bufferAddress(i), value.contents.data(), value.contents.size()});
   }
   copyInParallel(blocks);
+}
+
+/// What a caller gets as an output is read on the host, so a resident that is
+/// one is kept there too, once it is another than the file's.
+void Storage::replace(uint32_t constant, std::span<const std::byte> contents) {
+  const ProgramValue &value = program.values[constant];
+  auto bytes = static_cast<int64_t>(contents.size());
+  if (bytes == 0)
+    return;
+  if (value.resident) {
+    device.copy(Queue::H2D, deviceAddress(constant), contents.data(), bytes);
+    device.drain();
+    if (device.error())
+      std::rethrow_exception(device.error());
+  }
+  Buffer &buffer = buffers[constant];
+  bool isBuffered = hasBuffer[constant] && !buffer.isBorrowed;
+  if (!isBuffered && (!value.resident || value.isResult()) &&
+      !own.contains(constant)) {
+    own[constant] = device.allocateHost(bytes, false);
+    ownBytes += own[constant]->sizeBytes();
+    if (buffer.isBorrowed)
+      borrowedBytes -= buffer.bytes;
+  }
+  if (std::byte *to = isBuffered               ? bufferAddress(constant)
+                      : own.contains(constant) ? own[constant]->data()
+                                               : nullptr)
+    copyInParallel({{to, contents.data(), contents.size()}});
+  replaced.insert(constant);
+}
+
+const std::byte *Storage::contents(uint32_t constant) const {
+  const ProgramValue &value = program.values[constant];
+  if (auto found = own.find(constant); found != own.end())
+    return found->second->data();
+  if (!replaced.contains(constant))
+    return value.contents.data();
+  return hasBuffer[constant] ? bufferAddress(constant) : nullptr;
 }
 
 void Storage::loadResidents() {

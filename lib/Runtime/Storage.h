@@ -8,7 +8,10 @@
 #include "offload/Runtime/Device.h"
 #include "offload/Runtime/Program.h"
 
+#include <map>
 #include <memory>
+#include <set>
+#include <span>
 #include <vector>
 
 namespace offload::rt {
@@ -35,10 +38,17 @@ public:
   /// Bytes that the value's host buffer holds.
   int64_t hostCapacity(uint32_t value) const;
 
+  /// Gives a constant other contents, as many bytes, wherever it lies. Never
+  /// writes to the mapped file. The queues must be empty.
+  void replace(uint32_t constant, std::span<const std::byte> contents);
+  /// A constant's contents now, on the host; null where only the device has
+  /// them.
+  const std::byte *contents(uint32_t constant) const;
+
   std::byte *arena() const { return arenaMemory->data(); }
   int64_t arenaBytes() const { return arenaMemory->sizeBytes(); }
   int64_t pinnedBytes() const { return pinned->sizeBytes(); }
-  int64_t plainBytes() const { return plain->sizeBytes(); }
+  int64_t plainBytes() const { return plain->sizeBytes() + ownBytes; }
   /// Contents that host nodes read where they are: in the mapped file.
   int64_t mappedBytes() const { return borrowedBytes; }
 
@@ -62,8 +72,11 @@ private:
   Device &device;
   std::vector<Buffer> buffers; // by value; bytes < 0: none
   std::vector<bool> hasBuffer;
-  int64_t pinnedEnd = 0, plainEnd = 0, borrowedBytes = 0;
+  int64_t pinnedEnd = 0, plainEnd = 0, borrowedBytes = 0, ownBytes = 0;
   std::unique_ptr<Memory> arenaMemory, pinned, plain;
+  /// Replaced constants: what lay in the mapped file, or has no buffer.
+  std::map<uint32_t, std::unique_ptr<Memory>> own;
+  std::set<uint32_t> replaced;
 };
 
 } // namespace offload::rt

@@ -67,7 +67,7 @@ StatsForm statsForm(const std::string &text) {
 
 /// Flags as text, before their meaning is read.
 struct Flags {
-  std::vector<std::string> inputs, states, delays;
+  std::vector<std::string> inputs, states, weights, delays;
   std::string stats;
 };
 
@@ -99,6 +99,21 @@ void declare(CLI::App &app, Arguments &arguments, Flags &flags) {
   app.add_option("--output-state", arguments.outputState,
                  "Write all states after the last run by name")
       ->type_name("FILE.npz");
+  app.add_option("--weight", flags.weights,
+                 "Replace a weight, under its name in the source model, before "
+                 "the first run; may be given several times")
+      ->type_name("NAME=FILE.npy")
+      ->allow_extra_args(false);
+  app.add_option("--weights", arguments.weightsArchives,
+                 "Replace weights by name; given several times, all runs are "
+                 "done with each of them in turn, in one session")
+      ->type_name("FILE.npz")
+      ->allow_extra_args(false);
+  app.add_option("--output-weights", arguments.outputWeights,
+                 "Write all weights after the last run by name")
+      ->type_name("FILE.npz");
+  app.add_flag("--list-weights", arguments.listWeights,
+               "Print names, types and sizes of weights, and run nothing");
   app.add_option("--repeat", arguments.repeat, "How many times to run all that")
       ->type_name("N");
   app.add_option("--device", arguments.session.device,
@@ -157,6 +172,8 @@ std::optional<Arguments> parseArguments(int argc, char **argv) {
     arguments.inputs.push_back(namedFile("--input", text));
   for (const std::string &text : flags.states)
     arguments.states.push_back(namedFile("--state", text));
+  for (const std::string &text : flags.weights)
+    arguments.weights.push_back(namedFile("--weight", text));
   for (const std::string &text : flags.delays)
     arguments.session.delays.push_back(queueDelay(text));
   arguments.stats = statsForm(flags.stats);

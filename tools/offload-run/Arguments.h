@@ -28,8 +28,13 @@ struct Arguments {
   std::vector<std::string> inputsArchives;
   std::optional<uint64_t> randomSeed;
   std::vector<NamedFile> states;
+  std::vector<NamedFile> weights;
+  /// Weights of one round each; `weights` are set in all of them.
+  std::vector<std::string> weightsArchives;
+  bool listWeights = false;
   std::string output;
   std::string outputState;
+  std::string outputWeights;
   std::string timeline;
   int repeat = 1;
   int threads = 0; // 0: as the library chooses

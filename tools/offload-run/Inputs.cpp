@@ -96,23 +96,41 @@ Tensor drawTensor(const ValueInfo &input, uint64_t seed) {
   return tensor;
 }
 
-const ValueInfo *find(const std::vector<ValueInfo> &infos,
-                      const std::string &name) {
+/// Numbers in bytes, two of them in one; none is out of range.
+Tensor packed(const Tensor &wide, DataType type) {
+  Tensor tensor = Tensor::allocate(type, wide.dims);
+  std::memset(tensor.bytes.get(), 0, static_cast<size_t>(tensor.sizeBytes()));
+  bool isSigned = type == DataType::Int4;
+  for (int64_t i = 0; i < wide.numElements(); ++i) {
+    int number = isSigned ? wide.data<int8_t>()[i] : wide.data<uint8_t>()[i];
+    if (isSigned ? number < -8 || number > 7 : number > 15)
+      throw Error("a number of 4 bits is given as " + std::to_string(number));
+    tensor.data<uint8_t>()[i / 2] |=
+        static_cast<uint8_t>((number & 15) << (i % 2 ? 4 : 0));
+  }
+  return tensor;
+}
+
+} // namespace
+
+const ValueInfo *findInfo(const std::vector<ValueInfo> &infos,
+                          const std::string &name) {
   for (const ValueInfo &info : infos)
     if (info.name == name)
       return &info;
   return nullptr;
 }
 
-/// numpy has no bfloat16, so its bits may come as uint16.
 Tensor asType(Tensor tensor, const ValueInfo *info) {
-  if (info && info->type == DataType::BFloat16 &&
-      tensor.type == DataType::UInt16)
+  if (!info)
+    return tensor;
+  if (info->type == DataType::BFloat16 && tensor.type == DataType::UInt16)
     tensor.type = DataType::BFloat16;
+  if ((info->type == DataType::Int4 && tensor.type == DataType::Int8) ||
+      (info->type == DataType::UInt4 && tensor.type == DataType::UInt8))
+    return packed(tensor, info->type);
   return tensor;
 }
-
-} // namespace
 
 static rt::TensorMap readFeeds(const Arguments &arguments,
                                const std::vector<ValueInfo> &inputs,
@@ -120,7 +138,7 @@ static rt::TensorMap readFeeds(const Arguments &arguments,
   for (const auto &[name, file] : arguments.inputs)
     feeds[name] = rt::readNpy(file);
   for (auto &[name, tensor] : feeds)
-    tensor = asType(std::move(tensor), find(inputs, name));
+    tensor = asType(std::move(tensor), findInfo(inputs, name));
   if (arguments.randomSeed)
     for (const ValueInfo &input : inputs)
       if (!input.optional && !feeds.count(input.name))
@@ -142,7 +160,7 @@ std::vector<rt::TensorMap> readFeeds(const Arguments &arguments,
 void setStates(const Arguments &arguments, rt::Session &session) {
   std::vector<ValueInfo> states = session.states();
   for (const auto &[name, file] : arguments.states)
-    session.setState(name, asType(rt::readNpy(file), find(states, name)));
+    session.setState(name, asType(rt::readNpy(file), findInfo(states, name)));
 }
 
 } // namespace offload::run

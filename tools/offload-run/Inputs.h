@@ -14,6 +14,14 @@ namespace offload::run {
 std::vector<rt::TensorMap> readFeeds(const Arguments &arguments,
                                      const rt::Session &session);
 
+/// The tensor as `info` (may be null) wants it where numpy has no such type:
+/// bfloat16 may come as uint16, and 4-bit numbers come as bytes.
+rt::Tensor asType(rt::Tensor tensor, const rt::ValueInfo *info);
+
+/// Of that name, or null.
+const rt::ValueInfo *findInfo(const std::vector<rt::ValueInfo> &infos,
+                              const std::string &name);
+
 /// Sets every --state.
 void setStates(const Arguments &arguments, rt::Session &session);
 

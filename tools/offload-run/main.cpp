@@ -10,6 +10,7 @@
 #include "Inputs.h"
 #include "Interrupt.h"
 #include "Report.h"
+#include "Weights.h"
 
 #include "offload/Runtime/Kernels.h"
 #include "offload/Runtime/Npy.h"
@@ -51,6 +52,7 @@ void checkOutputs(const Arguments &arguments) {
   const OutputFile outputs[] = {
       {"--output", arguments.output, ".npz", "PK"},
       {"--output-state", arguments.outputState, ".npz", "PK"},
+      {"--output-weights", arguments.outputWeights, ".npz", "PK"},
       {"--timeline", arguments.timeline, "trace", "{\"traceEvents\":["}};
   for (const OutputFile &output : outputs) {
     checkOutput(output);
@@ -97,31 +99,52 @@ void report(const Arguments &arguments, rt::Session &session,
   }
 }
 
+/// Every run as often as is asked for; the outputs of the last one.
+rt::TensorMap runAll(const Arguments &arguments, InterruptGuard &guard,
+                     rt::Session &session,
+                     const std::vector<rt::TensorMap> &feeds,
+                     uint64_t &changedOutputs) {
+  std::vector<rt::TensorMap> first; // outputs of the first round
+  rt::TensorMap outputs;
+  for (int round = 0; round < arguments.repeat; ++round)
+    for (size_t i = 0; i < feeds.size(); ++i) {
+      guard.check();
+      outputs = session.run(feeds[i]);
+      if (round == 0)
+        first.push_back(outputs);
+      else
+        changedOutputs += !haveSameBits(outputs, first[i]);
+    }
+  return outputs;
+}
+
 int runFile(Arguments arguments, InterruptGuard &guard) {
   checkOutputs(arguments);
   if (arguments.threads)
     rt::setKernelThreads(arguments.threads);
   std::unique_ptr<rt::Session> session =
       rt::Session::load(arguments.file, arguments.session);
+  if (arguments.listWeights) {
+    std::cout << weightLines(*session);
+    return 0;
+  }
+  std::vector<rt::TensorMap> weights = readWeights(arguments, *session);
   setStates(arguments, *session);
   std::vector<rt::TensorMap> feeds = readFeeds(arguments, *session);
-  std::vector<rt::TensorMap> first; // outputs of the first round
   rt::TensorMap outputs;
   uint64_t changedOutputs = 0;
   InterruptGuard::Scope scope(guard, *session);
-  for (int round = 0; round < arguments.repeat; ++round)
-    for (size_t i = 0; i < feeds.size(); ++i) {
-      guard.check();
-      outputs = session->run(feeds[i]);
-      if (round == 0)
-        first.push_back(outputs);
-      else
-        changedOutputs += !haveSameBits(outputs, first[i]);
-    }
+  for (const rt::TensorMap &replaced : weights) {
+    for (const auto &[name, tensor] : replaced)
+      session->setWeight(name, tensor);
+    outputs = runAll(arguments, guard, *session, feeds, changedOutputs);
+  }
   if (!arguments.output.empty())
     rt::writeNpz(arguments.output, outputs);
   if (!arguments.outputState.empty())
     rt::writeNpz(arguments.outputState, allStates(*session));
+  if (!arguments.outputWeights.empty())
+    rt::writeNpz(arguments.outputWeights, allWeights(*session));
   if (!arguments.timeline.empty())
     rt::writeChromeTrace(arguments.timeline, session->timeline());
   report(arguments, *session, outputs, changedOutputs);

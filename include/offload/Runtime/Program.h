@@ -110,6 +110,17 @@ struct ProgramNode {
   bool isLaunchOperand(unsigned i) const { return op->isLaunchOperand(i); }
 };
 
+/// A node that the compiler ran: what it made are constants, or led to some.
+struct FoldedNode {
+  std::string name;
+  const OperatorInfo *op = nullptr; // of a row with shape arithmetic
+  int sinceVersion = 1;
+  AttributeMap attributes;
+  /// Names of their own ("": absent). Where nothing before it in
+  /// Program::folded makes it, an operand is the constant of that name.
+  std::vector<std::string> operands, outputs;
+};
+
 class DataFiles;
 
 struct Program {
@@ -118,6 +129,9 @@ struct Program {
   std::vector<ProgramNode> nodes;   // in issue order
   std::vector<uint32_t> inputs;     // values, in the file's order
   std::vector<uint32_t> outputs;    // likewise
+  std::vector<FoldedNode> folded;   // in order
+  std::vector<uint32_t> foldedFrom; // constants that these read
+  std::vector<uint32_t> foldedTo;   // constants that these made
   int64_t peakBytes = 0;            // largest end of a planned range
   int64_t scratchOffset = 0;        // of the range for all scratch
   int64_t scratchBytes = 0;         //

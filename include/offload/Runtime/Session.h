@@ -111,7 +111,7 @@ public:
   /// (before anything runs), or what failed at a node; the session stays usable
   /// and the next run is right. Queues are not drained at the end, so what
   /// fails after the outputs have landed (an update) is thrown by the next call
-  /// of run, state, setState or statistics.
+  /// of run, state, setState, weight, setWeight or statistics.
   ///
   /// States after an error: each one is whole, never half written. One whose
   /// update had ended holds its next value, every other one the value from
@@ -128,6 +128,25 @@ public:
   virtual std::vector<ValueInfo> states() const = 0;
   virtual Tensor state(const std::string &name) = 0;
   virtual void setState(const std::string &name, const Tensor &value) = 0;
+
+  /// Constants that the model computes with, under the names that its source
+  /// gives them (an initializer's, or a Constant node's result), however they
+  /// are kept here; and states that are trained as weights. Neither sizes and
+  /// axes, which are read before a step starts, nor inputs with a default,
+  /// which are fed. What import folded from shapes alone is a constant under
+  /// the name of the result. `optional` is false.
+  virtual std::vector<ValueInfo> weights() const = 0;
+  /// What the next run computes with. The tensor belongs to the caller. Drains
+  /// the queues first. Throws Error: unknown name.
+  virtual Tensor weight(const std::string &name) = 0;
+  /// Copies `value`, contiguous, of the weight's type and dimensions; it may be
+  /// freed once this returns. What was folded from the weight is made anew, and
+  /// copies on the device are refreshed; files are never written to. A state is
+  /// set as by setState. Drains the queues first. Throws Error and changes
+  /// nothing: unknown name, wrong type or size, a value that would change sizes
+  /// that the plan rests on. Only where a card fails within the copy may some
+  /// copies be old and others new; setting it again mends that.
+  virtual void setWeight(const std::string &name, const Tensor &value) = 0;
 
   /// Of the runs so far; drains the queues.
   virtual Statistics statistics() = 0;

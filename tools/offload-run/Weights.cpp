@@ -1,0 +1,50 @@
+// Weights that the command line replaces.
+//
+// In:  flags, and what the session says of its weights.
+// Out: tensors by name, in the weights' own types.
+// How: one round for each archive; single files are set in every round.
+
+#include "Weights.h"
+
+#include "Inputs.h"
+
+#include "offload/Runtime/Npy.h"
+
+namespace offload::run {
+
+std::vector<rt::TensorMap> readWeights(const Arguments &arguments,
+                                       const rt::Session &session) {
+  std::vector<rt::TensorMap> rounds;
+  for (const std::string &archive : arguments.weightsArchives)
+    rounds.push_back(rt::readNpz(archive));
+  if (rounds.empty())
+    rounds.emplace_back();
+  std::vector<rt::ValueInfo> infos = session.weights();
+  for (rt::TensorMap &round : rounds) {
+    for (const auto &[name, file] : arguments.weights)
+      round[name] = rt::readNpy(file);
+    for (auto &[name, tensor] : round)
+      tensor = asType(std::move(tensor), findInfo(infos, name));
+  }
+  return rounds;
+}
+
+rt::TensorMap allWeights(rt::Session &session) {
+  rt::TensorMap weights;
+  for (const rt::ValueInfo &info : session.weights())
+    weights[info.name] = session.weight(info.name);
+  return weights;
+}
+
+std::string weightLines(const rt::Session &session) {
+  std::string text;
+  for (const rt::ValueInfo &info : session.weights()) {
+    text += info.name + ": " + std::string(dataTypeName(info.type)) + "[";
+    for (size_t i = 0; i < info.dims.size(); ++i)
+      text += (i ? "," : "") + std::to_string(info.dims[i]);
+    text += "]\n";
+  }
+  return text;
+}
+
+} // namespace offload::run
