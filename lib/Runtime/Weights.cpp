@@ -127,7 +127,7 @@ std::string Weights::whyNot(const std::string &name) const {
            " reads it before a step starts, as a size, an axis or a bound; "
            "change it in the model and compile again";
   }
-  if (value && value->isInput)
+  if (value && value->isInput && value->home != Home::Token)
     return "'" + name + "' is no weight but " +
            (value->isState() ? "a state: setState sets it"
                              : "an input: it is fed");
