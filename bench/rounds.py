@@ -57,8 +57,16 @@ class Driver:
     def __call__(self):
         return int(self.ask("run 1"))
 
+    def again(self):
+        """Nanoseconds from loading once more to the result, libraries warm."""
+        ready = json.loads(self.ask("again"))
+        return ready["load_ns"] + ready["first_run_ns"]
+
     def statistics(self):
         return json.loads(self.ask("stats"))
+
+    def timeline(self):
+        return json.loads(self.ask("timeline"))
 
     def __enter__(self):
         return self
@@ -92,6 +100,18 @@ class Eager:
         if self.device != "cpu":
             torch.cuda.synchronize()
         return time.perf_counter_ns() - start
+
+
+def kernels_of(eager):
+    """What the card does in one forward pass: nanoseconds of all kernels, and the
+    ten that take longest with how often they run."""
+    from torch.profiler import ProfilerActivity, profile
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        eager()
+    rows = [(e.key, int(e.self_device_time_total * 1e3), e.count) for e in seen.key_averages()
+            if e.self_device_time_total]
+    rows.sort(key=lambda row: -row[1])
+    return {"total_ns": sum(row[1] for row in rows), "longest": rows[:10]}
 
 
 class Link:
