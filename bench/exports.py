@@ -8,15 +8,25 @@ import warnings
 import torch
 
 
+def images(batch, edge):
+    """Smooth ones, so that results depend on them also after averaging."""
+    return torch.nn.functional.interpolate(torch.randn(batch, 3, 7, 7), size=edge, mode="bilinear")
+
+
 def resnet50(small):
+    """As trained ones are: statistics of what really comes, and blocks that add little
+    to what they pass on. Without that, rounding grows from block to block."""
     import torchvision
-    batch, edge = (2, 64) if small else (32, 224)
     net = torchvision.models.resnet50(weights=None)
-    for m in net.modules():   # running statistics that are not 0 and 1
+    example = images(2, 64) if small else images(32, 224)
+    for m in net.modules():
         if isinstance(m, torch.nn.BatchNorm2d):
-            m.running_mean.uniform_(-0.2, 0.2)
-            m.running_var.uniform_(0.5, 1.5)
-    return net, torch.randn(batch, 3, edge, edge)
+            m.momentum = 1.0
+        if isinstance(m, torchvision.models.resnet.Bottleneck):
+            torch.nn.init.constant_(m.bn3.weight, 0.2)
+    with torch.no_grad():
+        net.train()(example[:8])
+    return net, example
 
 
 def vit_l(small):
@@ -27,8 +37,7 @@ def vit_l(small):
     else:
         net = torchvision.models.vit_l_16(weights=None)
     torch.nn.init.normal_(net.heads.head.weight, std=0.02)   # zeros otherwise, and so is the result
-    batch, edge = (2, 64) if small else (32, 224)
-    return net, torch.randn(batch, 3, edge, edge)
+    return net, images(2, 64) if small else images(32, 224)
 
 
 class LastLogits(torch.nn.Module):

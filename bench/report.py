@@ -23,7 +23,14 @@ def mebibytes(count):
     return "%.1f" % (count / 2 ** 20)
 
 
+def agrees(figures):
+    """Parts without a result to compare have no error."""
+    return figures.get("error", 0) <= figures.get("tolerance", 0)
+
+
 def is_met(figures):
+    if not agrees(figures):
+        return False
     return figures["ratio"] >= figures["goal"] if figures.get("at_least") else figures["ratio"] <= figures["goal"]
 
 
@@ -39,13 +46,22 @@ def other_side(figures):
 
 def holds_back(figures):
     """What the queues' own times say; those are of a run that keeps times."""
-    step, queues = figures["timed_step_ns"], figures["queues"]
-
-    def share(queue, key):
-        return 100 * queues[queue][key] / step
-    return "compute busy %.1f %%, waiting %.1f %%; h2d busy %.1f %%, waiting %.1f %% of %s ms" % (
-        share("compute", "busy_ns"), share("compute", "stall_ns"), share("h2d", "busy_ns"), share("h2d", "stall_ns"),
-        milliseconds(step))
+    told = []
+    if "queues" in figures:
+        times, queues = figures["timeline"], figures["queues"]
+        step = times["landed_ns"]
+        told.append("of %s ms compute busy %.1f %%, waiting %.1f %%; h2d busy %.1f %%, waiting %.1f %%" % (
+            milliseconds(step), *(100 * queues[queue][key] / step for queue in ("compute", "h2d")
+                                  for key in ("busy_ns", "stall_ns"))))
+        told.append("launched after %s ms, last copy in %s, compute done %s" % tuple(
+            milliseconds(ns) for ns in (times["launched_ns"], times["end_ns"]["h2d"], times["end_ns"]["compute"])))
+        longest = sorted(times["operators"], key=lambda row: -row["busy_ns"])
+        longest = [row for row in longest if row["queue"] == "compute"][:4]
+        told.append("longest " + ", ".join("%d %s %s ms" % (row["count"], row["op"], milliseconds(row["busy_ns"]))
+                                           for row in longest))
+    if "eager_kernels" in figures:
+        told.append("PyTorch's kernels %s ms" % milliseconds(figures["eager_kernels"]["total_ns"]))
+    return "; ".join(told)
 
 
 def line(name, figures):
@@ -56,9 +72,12 @@ def line(name, figures):
     if "bound_ns" in figures:
         parts.append("bound %s ms at %.2f GB/s" % (milliseconds(figures["bound_ns"]),
                                                   figures["link_bytes_per_second"] / 1e9))
-    if "queues" in figures:
+    if "error" in figures:
         parts += ["predicted %s ms" % milliseconds(figures["statistics"]["predicted"]["step_ns"]),
                   holds_back(figures), "error %.1e" % figures["error"]]
+        if not agrees(figures):
+            parts.append("DIFFERS FROM PYTORCH by more than %g" % figures["tolerance"])
+    parts += ["MISSING " + text for text in figures.get("missing", [])]
     return "; ".join(parts + ["took %.0f s" % figures["part_seconds"]])
 
 
@@ -76,7 +95,7 @@ def time_table(parts):
     rows = ["| part | session, ms (quartiles) | other side, ms | PyTorch eager, ms | predicted, ms | copied in, MiB "
             "| budget, MiB | taken from the card, MiB | what holds it back |", "|---|---|---|---|---|---|---|---|---|"]
     for name in TITLES:
-        if name not in parts or "queues" not in parts[name]:
+        if name not in parts or "error" not in parts[name]:
             continue
         f = parts[name]
         seen = f["statistics"]
@@ -91,7 +110,8 @@ def time_table(parts):
 def load_table(figures):
     rows = ["| loading %s MiB | ms (quartiles) |" % mebibytes(figures["bytes"]), "|---|---|"]
     names = {"session": "from Session::load to the first result", "load": "of that, Session::load",
-             "first_run": "of that, the first run", "process": "the whole process, libraries and context included",
+             "first_run": "of that, the first run", "again": "both once more in the same process",
+             "process": "the whole process, libraries and context included",
              "once": "copied by threads, then registered in one call", "shares": "copied and registered by threads"}
     for key, title in names.items():
         rows.append("| %s | %s (%s to %s) |" % (title, *(milliseconds(figures["times"][key][k]) for k in QUARTILES)))

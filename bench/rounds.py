@@ -1,7 +1,9 @@
 """The sides of a comparison, and rounds that alternate between them.
 
 A side is called once a round and returns nanoseconds of wall time. Each does the
-whole way: its input from host memory that is registered, its result back there."""
+whole way: its input from host memory that is registered, its result back there. It
+does so twice a turn, and the second time counts: the first one warms up what the
+other sides have cooled."""
 import json
 import statistics
 import subprocess
@@ -55,10 +57,18 @@ class Driver:
         return self.answer()
 
     def __call__(self):
-        return int(self.ask("run 1"))
+        return int(self.ask("run 2").split()[-1])
+
+    def again(self):
+        """Nanoseconds from loading once more to the result, libraries warm."""
+        ready = json.loads(self.ask("again"))
+        return ready["load_ns"] + ready["first_run_ns"]
 
     def statistics(self):
         return json.loads(self.ask("stats"))
+
+    def timeline(self):
+        return json.loads(self.ask("timeline"))
 
     def __enter__(self):
         return self
@@ -77,13 +87,17 @@ class Eager:
         self.device, self.module = device, module
         self.example = example.pin_memory() if device != "cpu" else example
         self.result = None
-        self()   # learns the result's shape
+        self.run()   # learns the result's shape
 
     def forward(self):
         with torch.no_grad():
             return self.module(self.example.to(self.device, non_blocking=True))
 
     def __call__(self):
+        self.run()
+        return self.run()
+
+    def run(self):
         start = time.perf_counter_ns()
         out = self.forward()
         if self.result is None:
@@ -92,6 +106,18 @@ class Eager:
         if self.device != "cpu":
             torch.cuda.synchronize()
         return time.perf_counter_ns() - start
+
+
+def kernels_of(eager):
+    """What the card does in one forward pass: nanoseconds of all kernels, and the
+    ten that take longest with how often they run."""
+    from torch.profiler import ProfilerActivity, profile
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        eager.run()
+    rows = [(e.key, int(e.self_device_time_total * 1e3), e.count) for e in seen.key_averages()
+            if e.self_device_time_total]
+    rows.sort(key=lambda row: -row[1])
+    return {"total_ns": sum(row[1] for row in rows), "longest": rows[:10]}
 
 
 class Link:

@@ -3,13 +3,15 @@
 //
 //   session-driver FILE.off DEVICE FEEDS.npz OUTPUT.npz [times]
 //
-// In:  a .off file and its feeds; then lines on standard input: "run N" and
-//      "stats".
+// In:  a .off file and its feeds; then lines on standard input: "run N",
+//      "stats", "timeline" and "again".
 // Out: one line of JSON when the first result is there: the nanoseconds of
 //      making the context, loading, and the first run, whose outputs are in
 //      OUTPUT.npz. Then one line for each request: the nanoseconds of each of N
-//      runs, or statistics as offload-run prints them. Ends with the input.
-//      Exit code 1 and one line on standard error where anything fails.
+//      runs; statistics as offload-run prints them; where the last run's time
+//      went, summed by operator; the same as at first of a new session, for
+//      which all libraries are warm. Ends with the input. Exit code 1 and one
+//      line on standard error where anything fails.
 // How: feeds lie in registered memory, as a caller who cares would have them.
 //      "times" keeps the times of queues, which costs a little in each
 //      operation; without it only whole runs are timed.
@@ -20,13 +22,17 @@
 #include "offload/Runtime/Session.h"
 
 #include <cuda_runtime_api.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <iostream>
+#include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -95,43 +101,104 @@ void printStatistics(rt::Session &session) {
   std::cout << text << std::endl;
 }
 
-void serve(rt::Session &session, const rt::TensorMap &feeds) {
-  for (std::string line; std::getline(std::cin, line);) {
-    std::istringstream words(line);
-    std::string request;
-    int count = 0;
-    words >> request;
-    if (request == "run" && words >> count && count > 0)
-      runRounds(session, feeds, count);
-    else if (request == "stats")
-      printStatistics(session);
-    else
-      throw rt::Error("requests are 'run N' and 'stats', not '" + line + "'");
+/// Times of a run from its start on, and of each operator the sum.
+nlohmann::ordered_json summarize(const rt::TimedRun &run) {
+  struct Sum {
+    int64_t count = 0, busyNs = 0;
+  };
+  std::map<std::pair<Queue, std::string>, Sum> sums;
+  std::array<int64_t, kNumQueues> ends{};
+  for (const rt::TimedOperation &operation : run.operations) {
+    if (operation.startNs < 0)
+      continue;
+    Sum &sum = sums[{operation.queue, operation.op}];
+    ++sum.count;
+    sum.busyNs += operation.endNs - operation.startNs;
+    int64_t &end = ends[static_cast<unsigned>(operation.queue)];
+    end = std::max(end, operation.endNs - run.startNs);
   }
+  nlohmann::ordered_json json;
+  json["launched_ns"] = run.launchedNs - run.startNs;
+  json["landed_ns"] = run.landedNs - run.startNs;
+  for (unsigned q = 0; q < kNumQueues; ++q)
+    json["end_ns"][std::string(queueName(static_cast<Queue>(q)))] = ends[q];
+  for (const auto &[key, sum] : sums)
+    json["operators"].push_back({{"queue", std::string(queueName(key.first))},
+                                 {"op", key.second},
+                                 {"count", sum.count},
+                                 {"busy_ns", sum.busyNs}});
+  return json;
 }
 
+void printTimeline(rt::Session &session) {
+  rt::MeasuredTimeline timeline = session.timeline();
+  if (timeline.runs.empty())
+    throw rt::Error("no times are kept: start with 'times'");
+  std::cout << summarize(timeline.runs.back()).dump() << std::endl;
+}
+
+class Driver {
+public:
+  explicit Driver(char **argv, bool times)
+      : file(argv[1]), output(argv[4]), feeds(rt::readNpz(argv[3])) {
+    options.device = argv[2];
+    options.keepTimes = times;
+    contextNs = makeContext(options.device);
+    if (isOnCard(options.device))
+      for (auto &[name, tensor] : feeds)
+        tensor = registered(tensor);
+  }
+
+  void load() {
+    session.reset();
+    Clock::time_point start = Clock::now();
+    session = rt::Session::load(file, options);
+    int64_t loadNs = nsSince(start);
+    start = Clock::now();
+    rt::TensorMap outputs = session->run(feeds);
+    int64_t firstRunNs = nsSince(start);
+    rt::writeNpz(output, outputs);
+    std::cout << "{\"context_ns\": " << contextNs << ", \"load_ns\": " << loadNs
+              << ", \"first_run_ns\": " << firstRunNs << "}" << std::endl;
+  }
+
+  void serve() {
+    for (std::string line; std::getline(std::cin, line);) {
+      std::istringstream words(line);
+      std::string request;
+      int count = 0;
+      words >> request;
+      if (request == "run" && words >> count && count > 0)
+        runRounds(*session, feeds, count);
+      else if (request == "stats")
+        printStatistics(*session);
+      else if (request == "timeline")
+        printTimeline(*session);
+      else if (request == "again")
+        load();
+      else
+        throw rt::Error("requests are 'run N', 'stats', 'timeline' and "
+                        "'again', not '" +
+                        line + "'");
+    }
+  }
+
+private:
+  std::string file, output;
+  rt::SessionOptions options;
+  rt::TensorMap feeds;
+  int64_t contextNs = 0;
+  std::unique_ptr<rt::Session> session;
+};
+
 int drive(int argc, char **argv) {
-  if (argc < 5 || argc > 6 || (argc == 6 && argv[5] != std::string("times")))
+  bool times = argc == 6 && argv[5] == std::string("times");
+  if (argc != 5 && !times)
     throw rt::Error("usage: session-driver FILE.off DEVICE FEEDS.npz "
                     "OUTPUT.npz [times]");
-  rt::SessionOptions options;
-  options.device = argv[2];
-  options.keepTimes = argc == 6;
-  rt::TensorMap feeds = rt::readNpz(argv[3]);
-  int64_t contextNs = makeContext(options.device);
-  if (isOnCard(options.device))
-    for (auto &[name, tensor] : feeds)
-      tensor = registered(tensor);
-  Clock::time_point start = Clock::now();
-  std::unique_ptr<rt::Session> session = rt::Session::load(argv[1], options);
-  int64_t loadNs = nsSince(start);
-  start = Clock::now();
-  rt::TensorMap outputs = session->run(feeds);
-  int64_t firstRunNs = nsSince(start);
-  rt::writeNpz(argv[4], outputs);
-  std::cout << "{\"context_ns\": " << contextNs << ", \"load_ns\": " << loadNs
-            << ", \"first_run_ns\": " << firstRunNs << "}" << std::endl;
-  serve(*session, feeds);
+  Driver driver(argv, times);
+  driver.load();
+  driver.serve();
   return 0;
 }
 

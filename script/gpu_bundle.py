@@ -23,6 +23,11 @@ SMALL = ("ocr-classifier", "ocr-detector", "ocr-recognizer", "magika", "gpt2-ops
          "gpt2-opset20-half", "gpt2-opset21-dynamic")
 
 
+# Of test/differential/quantized_models.py.
+QUANTIZED = ("gpt2-attention-static-float16+int4-block32", "mobilenet-v3-static-float32+int8-axis",
+             "llama-attention-static-bfloat16+int4-block32-zero")
+
+
 def find(build, name):
     for path in (build / name, build / Path(name).name):
         if path.exists():
@@ -56,10 +61,12 @@ def compile_on_card(toolkit, model, folder):
     return made
 
 
-def gather_model(toolkit, models, name, folder):
+def gather_model(toolkit, name, folder):
+    import models
     import numpy as np
     import onnx
-    model = models.get(name)
+    import quantized_models
+    model = (quantized_models if "+" in name else models).get(name)
     folder.mkdir(parents=True)
     # Weights in a file of their own, which all schedules then share.
     onnx.save_model(onnx.load(model.path), folder / "model.onnx", save_as_external_data=True,
@@ -101,12 +108,11 @@ def leave_copies_out(folder):
 def gather_judge(build, folder, names):
     os.environ["OFFLOAD_BUILD"] = str(build)
     sys.path.insert(0, str(ROOT / "test" / "differential"))
-    import models
     import toolkit
     gather_programs(build, folder, PROGRAMS)
     gather_scripts(folder, SCRIPTS)
-    for name in names or SMALL:
-        gather_model(toolkit, models, name, folder / "models" / name)
+    for name in names or SMALL + QUANTIZED:
+        gather_model(toolkit, name, folder / "models" / name)
         print(name, flush=True)
     leave_copies_out(folder)
 

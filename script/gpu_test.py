@@ -97,6 +97,13 @@ def kernels(judge):
         print("scratch over plan: %s by up to %d bytes" % (op, max(s - p for o, s, p in over if o == op)))
 
 
+def arrays(path):
+    """By name, of an .npz."""
+    import toolkit
+    with np.load(path) as data:
+        return {name: toolkit.typed(data[name]) for name in data.files}
+
+
 def run(judge, off, *flags):
     out = judge.bundle / "out.npz"
     out.unlink(missing_ok=True)
@@ -104,8 +111,7 @@ def run(judge, off, *flags):
                                  off.parent / "feeds.npz", "--output", out, "--stats=json", *flags)
     if code != 0:
         raise RuntimeError("exit code %s: %s" % (code, err.strip()[-1500:]))
-    with np.load(out) as data:
-        return {name: data[name] for name in data.files}, json.loads(text)
+    return arrays(out), json.loads(text)
 
 
 VARIANTS = ((), ("--repeat", "5", "--poison"), ("--delay=h2d:1:3", "--repeat", "3"),
@@ -116,8 +122,7 @@ def models(judge):
     import toolkit
     for folder in sorted((judge.bundle / "models").iterdir()):
         about = json.loads((folder / "model.json").read_text())
-        with np.load(folder / "expected.npz") as data:
-            want = {name: data[name] for name in data.files}
+        want = arrays(folder / "expected.npz")
         first = None
         for schedule in about["schedules"]:
             for flags in VARIANTS if schedule["file"] == "half.off" else VARIANTS[:1]:

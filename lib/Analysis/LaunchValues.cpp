@@ -16,23 +16,6 @@
 namespace offload {
 namespace {
 
-bool isIntegral(DataType type) {
-  switch (type) {
-  case DataType::Bool:
-  case DataType::Int8:
-  case DataType::Int16:
-  case DataType::Int32:
-  case DataType::Int64:
-  case DataType::UInt8:
-  case DataType::UInt16:
-  case DataType::UInt32:
-  case DataType::UInt64:
-    return true;
-  default:
-    return false;
-  }
-}
-
 bool isSmall(const Value &value, int64_t limitBytes) {
   return value.type.isBounded() && value.type.bytesAtBound() <= limitBytes;
 }

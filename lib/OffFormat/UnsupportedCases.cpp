@@ -45,25 +45,9 @@ std::string oneOf(const AttributeMap &attributes, std::string_view name,
   return refuse(name, *value);
 }
 
-bool canHold(int64_t type) {
-  switch (static_cast<DataType>(type)) {
-  case DataType::Float:
-  case DataType::Double:
-  case DataType::Float16:
-  case DataType::BFloat16:
-  case DataType::Int8:
-  case DataType::Int16:
-  case DataType::Int32:
-  case DataType::Int64:
-  case DataType::UInt8:
-  case DataType::UInt16:
-  case DataType::UInt32:
-  case DataType::UInt64:
-  case DataType::Bool:
-    return true;
-  default:
-    return false;
-  }
+bool canHold(int64_t number) {
+  auto type = static_cast<DataType>(number);
+  return isFloating(type) || isIntegral(type);
 }
 
 /// Refuses an element type that kernels do not produce.

@@ -18,26 +18,7 @@
 
 namespace offload {
 
-bool isHostType(DataType type) {
-  switch (type) {
-  case DataType::Float:
-  case DataType::Double:
-  case DataType::Float16:
-  case DataType::BFloat16:
-  case DataType::Bool:
-  case DataType::Int8:
-  case DataType::UInt8:
-  case DataType::Int16:
-  case DataType::UInt16:
-  case DataType::Int32:
-  case DataType::UInt32:
-  case DataType::Int64:
-  case DataType::UInt64:
-    return true;
-  default:
-    return false;
-  }
-}
+bool isHostType(DataType type) { return isFloating(type) || isIntegral(type); }
 
 ValueFacts &FactTable::of(const Value *value) {
   std::unique_ptr<ValueFacts> &known = facts[value];

@@ -1,21 +1,22 @@
 """The models that the judges run: trained ones out of PyPI wheels, and exports
 with random weights of usual architectures.
 
-`get(name)` gives a Model; files are made once and kept in the user's cache,
-keyed by this file and the versions of the packages that make them."""
+`get(name)` gives a Model; files are made once and kept in the user's cache, keyed
+by this file, families.py and the versions of the packages that make them. MODELS
+names all of them, SAMPLE those of script/test."""
 import hashlib
 import importlib.metadata
 import importlib.util
 import os
 import shutil
 import tempfile
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
 import numpy as np
 
+import families
 import toolkit
 
 
@@ -26,6 +27,7 @@ class Model:
     feeds: Callable[[int], dict]   # seed -> feeds of one run
     flags: list                    # --dim flags that compiling needs
     tolerance: float = 1e-4
+    eager: Callable[[int], dict] = None   # seed -> PyTorch's outputs, where ONNX Runtime cannot judge
 
 
 def _package_file(package, relative):
@@ -71,16 +73,11 @@ def _file_bytes(seed):
 
 # ------------------------------------------------------- random-weight exports
 def _export(module, arguments, target, opset, inputs, outputs, dynamic=None, half=False):
-    import torch
     module = module.eval()
     if half:
         module = module.half()
         arguments = tuple(a.half() if a.is_floating_point() else a for a in arguments)
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        program = torch.onnx.export(module, arguments, dynamo=True, opset_version=opset, input_names=inputs,
-                                    output_names=outputs, dynamic_shapes=dynamic, verbose=False)
-        program.save(str(target), external_data=False)
+    families.export(module, arguments, target, opset, inputs, outputs, dynamic)
 
 
 def _seeded():
@@ -158,11 +155,34 @@ MODELS = {
 }
 
 
+# At least one of each family in each type, each form, static and dynamic.
+SAMPLE = [*MODELS,
+          "resnet-opset23-dynamic-bfloat16",
+          "mobilenet-v3-static-float32", "mobilenet-v2-dynamic-float16", "mobilenet-v3-dynamic-bfloat16",
+          "vit-attention-dynamic-float32", "vit-decomposed-static-float16", "vit-attention-static-bfloat16",
+          "bert-attention-dynamic-float32", "bert-eager-static-float16", "bert-decomposed-dynamic-bfloat16",
+          "gpt2-attention-dynamic-bfloat16",
+          "llama-attention-dynamic-float32", "llama-decomposed-dynamic-float16", "llama-attention-static-bfloat16"]
+MODELS.update({name: (variant, variant.feeds, variant.flags, families.TOLERANCES[variant.type])
+               for name, variant in families.VARIANTS.items()})
+
+
 def _key():
-    digest = hashlib.sha256(Path(__file__).read_bytes())
+    digest = hashlib.sha256(Path(__file__).read_bytes() + Path(families.__file__).read_bytes())
     for package in ("torch", "torchvision", "transformers", "onnx", "onnxscript", "rapidocr-onnxruntime", "magika"):
         digest.update(importlib.metadata.version(package).encode())
     return digest.hexdigest()[:16]
+
+
+def _eager_file(folder, name, seed):
+    return folder / ("%s.eager-%d.npz" % (name, seed))
+
+
+def _make_variant(variant, name, scratch, folder):
+    """The model comes last into the cache: where it is, its outputs are."""
+    families.make(variant, scratch / "model.onnx", lambda seed: _eager_file(scratch, name, seed))
+    for path in sorted(scratch.glob("*.npz")):
+        os.replace(path, folder / path.name)
 
 
 def get(name):
@@ -173,6 +193,12 @@ def get(name):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             target = Path(scratch) / "model.onnx"
-            make(target)
+            if isinstance(make, families.Variant):
+                _make_variant(make, name, Path(scratch), folder)
+            else:
+                make(target)
             os.replace(target, path)
-    return Model(name, path, feeds, list(flags), tolerance)
+    model = Model(name, path, feeds, list(flags), tolerance)
+    if isinstance(make, families.Variant) and make.eager:
+        model.eager = lambda seed: toolkit.load_arrays(_eager_file(folder, name, seed))
+    return model

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 
 BUILD = Path(os.environ.get("OFFLOAD_BUILD", Path(__file__).parents[2] / "build" / "release"))
+# Whether judges that sample take all their cases.
+FULL = os.environ.get("OFFLOAD_FULL", "") not in ("", "0")
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "offload"
 
 
@@ -82,6 +84,12 @@ def typed(array):
     return array.view(ml_dtypes.bfloat16) if array.dtype == np.dtype("V2") else array
 
 
+def load_arrays(path):
+    """Arrays by name, of an .npz."""
+    with np.load(path) as data:
+        return {name: typed(data[name]) for name in data.files}
+
+
 def run(off, feeds, *flags, device="host", env=None):
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
@@ -90,9 +98,7 @@ def run(off, feeds, *flags, device="host", env=None):
         if feeds:
             arguments += ["--inputs", folder / "in.npz"]
         out, err = call("offload-run", *arguments, env=env)
-        with np.load(folder / "out.npz") as data:
-            outputs = {name: typed(data[name]) for name in data.files}
-        return Result(outputs, json.loads(out), err)
+        return Result(load_arrays(folder / "out.npz"), json.loads(out), err)
 
 
 def onnxruntime_session(path):

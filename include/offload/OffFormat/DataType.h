@@ -62,6 +62,26 @@ inline bool isFloating(DataType type) {
          type == DataType::Float16 || type == DataType::BFloat16;
 }
 
+/// Whole numbers of whole bytes, and bool. What neither this nor isFloating
+/// names takes part in no arithmetic: it is copied, or expanded to one that
+/// does.
+inline bool isIntegral(DataType type) {
+  switch (type) {
+  case DataType::Bool:
+  case DataType::Int8:
+  case DataType::Int16:
+  case DataType::Int32:
+  case DataType::Int64:
+  case DataType::UInt8:
+  case DataType::UInt16:
+  case DataType::UInt32:
+  case DataType::UInt64:
+    return true;
+  default:
+    return false;
+  }
+}
+
 /// Every offset in the arena and every part of a copy of several values is a
 /// multiple of this many bytes.
 inline constexpr int64_t kAlignBytes = 512;

@@ -22,10 +22,10 @@ namespace offload::rt {
 namespace {
 
 /// Scores that exist at one time, in bytes of float.
-constexpr int64_t kScoreBytes = int64_t(16) << 20;
+constexpr int64_t kScoreBytes = int64_t(8) << 20;
 /// What a fused call may take for a bias or for repeated heads; more where
 /// operands are that large anyway.
-constexpr int64_t kFusedBytes = int64_t(32) << 20;
+constexpr int64_t kFusedBytes = int64_t(16) << 20;
 /// Rows of a bias start at multiples of this many elements.
 constexpr int64_t kBiasAlign = 16;
 constexpr double kNever = -std::numeric_limits<double>::infinity();
@@ -134,7 +134,8 @@ at::Tensor biasOf(const AttentionCall &call, RowRange range,
     masked = call.shortMasks ? mask.size(3) : call.total;
     at::Tensor part = bias.narrow(3, 0, masked);
     if (mask.scalar_type() == at::kBool)
-      part.zero_().masked_fill_(at::logical_not(mask), kNever);
+      at::where_out(part, mask, at::scalar_tensor(0, bias.options()),
+                    at::scalar_tensor(kNever, bias.options()));
     else
       part.copy_(mask);
   }
@@ -197,7 +198,7 @@ bool isSmall(const AttentionCall &call, const Dims &bias, bool repeats) {
   int64_t copied = call.query.size(0) * call.query.size(1) * call.total *
                    (call.key.size(3) + call.value.size(3));
   return !repeats || copied * itemBytes <= kFusedBytes ||
-         copied <= 4 * call.query.numel();
+         copied <= 2 * call.query.numel();
 }
 
 /// The attention by a fused kernel; undefined where none takes the call.
@@ -235,67 +236,91 @@ at::Tensor fused(const AttentionCall &call, at::Tensor key, at::Tensor value) {
   return one.fits() ? one.run() : at::Tensor();
 }
 
-/// One batch of an attention in parts that kScoreBytes hold.
+/// The call for one batch alone.
+AttentionCall batchOf(const AttentionCall &call, int64_t batch) {
+  AttentionCall one = call;
+  one.query = call.query.narrow(0, batch, 1);
+  if (call.validKeys.defined())
+    one.validKeys = call.validKeys.narrow(0, batch, 1);
+  if (call.mask.defined() && call.mask.dim() == 4 && call.mask.size(0) > 1)
+    one.mask = call.mask.narrow(0, batch, 1);
+  return one;
+}
+
+/// One batch of an attention, in parts of which each tensor is about
+/// kScoreBytes or a head of keys and values.
 class TiledAttention {
 public:
-  /// `out` and `scores` (may be undefined) as [batch, heads, rows, ...].
+  /// All as [heads, rows, ...]; `seen`: what is shown of the scores, or
+  /// undefined.
   TiledAttention(const AttentionCall &call, const at::Tensor &key,
                  const at::Tensor &value, const at::Tensor &out,
-                 const at::Tensor &scores)
-      : call(call), key(key), value(value), out(out), seen(scores),
+                 const at::Tensor &seen)
+      : call(call), key(key), value(value), out(out), seen(seen),
         type(call.query.scalar_type() == at::kDouble ? at::kDouble
                                                      : at::kFloat) {
-    int64_t eachRow = std::max<int64_t>(call.groupSize() * call.total, 1) * 4;
-    int64_t rows = call.query.size(2);
-    rowsAtOnce = std::clamp<int64_t>(kScoreBytes / eachRow, 1, rows);
-    headsAtOnce = std::clamp<int64_t>(kScoreBytes / (eachRow * rowsAtOnce), 1,
-                                      key.size(1));
+    int64_t widths = key.size(2) + value.size(2);
+    int64_t rowBytes = call.groupSize() * std::max(call.total, widths) * 4;
+    int64_t keyBytes = std::max<int64_t>(call.total, 1) * widths * 4;
+    rowsAtOnce =
+        std::clamp<int64_t>(kScoreBytes / rowBytes, 1, call.query.size(2));
+    headsAtOnce = std::clamp<int64_t>(
+        kScoreBytes / std::max(rowBytes * rowsAtOnce, keyBytes), 1,
+        key.size(0));
   }
-  void run(int64_t batch) const {
-    for (int64_t head = 0; head < key.size(1); head += headsAtOnce)
-      attendHeads(batch, head, std::min(headsAtOnce, key.size(1) - head));
+  void run() const {
+    for (int64_t head = 0; head < key.size(0); head += headsAtOnce)
+      attendHeads(head, std::min(headsAtOnce, key.size(0) - head));
   }
 
 private:
-  void attendHeads(int64_t batch, int64_t first, int64_t count) const;
-  void attendRows(int64_t batch, int64_t firstHead, const at::Tensor &keys,
+  void attendHeads(int64_t first, int64_t count) const;
+  void attendRows(int64_t firstHead, const at::Tensor &keys,
                   const at::Tensor &values, RowRange range) const;
+  at::Tensor biasOfHeads(int64_t first, int64_t count, RowRange range) const;
 
   const AttentionCall &call;
-  const at::Tensor &key, &value, &out, &seen;
+  at::Tensor key, value, out, seen;
   at::ScalarType type;
   int64_t rowsAtOnce, headsAtOnce; // heads of keys
 };
 
-void TiledAttention::attendHeads(int64_t batch, int64_t first,
-                                 int64_t count) const {
+void TiledAttention::attendHeads(int64_t first, int64_t count) const {
   auto part = [&](const at::Tensor &x) {
-    return x.select(0, batch).narrow(0, first, count).to(type).contiguous();
+    return x.narrow(0, first, count).to(type).contiguous();
   };
   at::Tensor keys = part(key).transpose(1, 2), values = part(value);
   int64_t rows = call.query.size(2);
   for (int64_t row = 0; row < rows; row += rowsAtOnce)
-    attendRows(batch, first, keys, values,
-               {row, std::min(rowsAtOnce, rows - row)});
+    attendRows(first, keys, values, {row, std::min(rowsAtOnce, rows - row)});
+}
+
+at::Tensor TiledAttention::biasOfHeads(int64_t first, int64_t count,
+                                       RowRange range) const {
+  AttentionCall mine = call;
+  if (int64_t dim = mine.mask.defined() ? mine.mask.dim() - 3 : -1;
+      dim >= 0 && mine.mask.size(dim) > 1)
+    mine.mask = mine.mask.narrow(dim, first, count);
+  at::Tensor bias = biasOf(mine, range, type);
+  return bias.defined() ? bias.squeeze(0) : bias;
 }
 
 /// The rows of all query heads of a head of keys are one matrix.
-void TiledAttention::attendRows(int64_t batch, int64_t firstHead,
-                                const at::Tensor &keys,
+void TiledAttention::attendRows(int64_t firstHead, const at::Tensor &keys,
                                 const at::Tensor &values,
                                 RowRange range) const {
   int64_t group = call.groupSize(), heads = keys.size(0);
   auto part = [&](const at::Tensor &x) {
-    return x.select(0, batch)
-        .narrow(0, firstHead * group, heads * group)
+    return x.narrow(0, firstHead * group, heads * group)
         .narrow(1, range.first, range.count);
   };
   auto show = [&](int64_t mode, const at::Tensor &x) {
     if (seen.defined() && call.scoresMode == mode)
       part(seen).copy_(x);
   };
-  at::Tensor query =
-      part(call.query).to(type).reshape({heads, group * range.count, -1});
+  at::Tensor query = part(call.query.select(0, 0))
+                         .to(type)
+                         .reshape({heads, group * range.count, -1});
   at::Tensor scores = at::bmm(query, keys)
                           .mul_(call.scale)
                           .view({heads * group, range.count, call.total});
@@ -303,13 +328,9 @@ void TiledAttention::attendRows(int64_t batch, int64_t firstHead,
   if (call.softcap != 0)
     scores.div_(call.softcap).tanh_().mul_(call.softcap);
   show(1, scores);
-  at::Tensor bias = biasOf(call, range, type);
-  if (bias.defined()) {
-    at::Tensor mine = bias.select(0, bias.size(0) == 1 ? 0 : batch);
-    if (mine.size(0) > 1)
-      mine = mine.narrow(0, firstHead * group, heads * group);
-    scores.add_(mine);
-  }
+  at::Tensor bias = biasOfHeads(firstHead * group, heads * group, range);
+  if (bias.defined())
+    scores.add_(bias);
   show(2, scores);
   at::Tensor weights = at::softmax(scores, -1);
   if (bias.defined()) // a row of minus infinities becomes zeros
@@ -355,9 +376,13 @@ OFFLOAD_DEVICE_KERNEL(Attention) {
   if (out.numel() == 0)
     return outputs;
   at::Tensor each = byHead(out, heads);
-  TiledAttention tiled(call, key, value, each, scores);
-  for (int64_t batch = 0; batch < batches; ++batch)
-    tiled.run(batch);
+  for (int64_t batch = 0; batch < batches; ++batch) {
+    AttentionCall one = batchOf(call, batch);
+    TiledAttention(one, key.select(0, batch), value.select(0, batch),
+                   each.select(0, batch),
+                   scores.defined() ? scores.select(0, batch) : scores)
+        .run();
+  }
   return outputs;
 }
 

@@ -100,22 +100,9 @@ OFFLOAD_DEVICE_KERNEL(RMSNormalization) {
   at::Tensor x = context.contiguous(0);
   int64_t axis = wrapAxis(context.intAttr("axis", -1), x.dim());
   at::IntArrayRef row = x.sizes().slice(axis);
-  Dims axes;
-  for (int64_t i = axis; i < x.dim(); ++i)
-    axes.push_back(i);
-  at::Tensor out = makeEmpty(x.sizes(), x.scalar_type());
-  bool isShort =
-      x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
-  at::Tensor wide = isShort ? x.to(at::kFloat) : x;
-  at::Tensor square = at::mul(wide, wide);
-  at::Tensor factor = at::mean(square, axes, true)
-                          .add_(context.floatAttr("epsilon", 1e-5f))
-                          .rsqrt_();
-  at::mul_out(square, wide, factor);
-  at::Tensor scale = optionalParameter(context, 1, row, x);
-  if (scale.defined())
-    square.mul_(scale);
-  return {out.copy_(square)};
+  return {std::get<0>(at::_fused_rms_norm(
+      x, row, asOptional(optionalParameter(context, 1, row, x)),
+      context.floatAttr("epsilon", 1e-5f)))};
 }
 
 } // namespace offload::rt

@@ -17,6 +17,11 @@ at::Tensor emptyLike(const at::Tensor &x) {
   return makeEmpty(x.sizes(), x.scalar_type());
 }
 
+/// A factor that ATen hands to its kernels by value, wherever `x` lies.
+at::Tensor scalarLike(double value, const at::Tensor &x) {
+  return at::scalar_tensor(value, at::TensorOptions(x.scalar_type()));
+}
+
 template <typename Function>
 KernelOutputs unary(const KernelContext &context, Function function) {
   at::Tensor x = context[0];
@@ -119,7 +124,7 @@ OFFLOAD_KERNEL(HardSigmoid) {
   float alpha = context.floatAttr("alpha", 0.2f);
   float beta = context.floatAttr("beta", 0.5f);
   return unary(context, [=](at::Tensor &out, const at::Tensor &x) {
-    at::mul_out(out, x, at::scalar_tensor(alpha, x.options()));
+    at::mul_out(out, x, scalarLike(alpha, x));
     out.add_(beta).clamp_(0, 1);
   });
 }
@@ -136,8 +141,12 @@ OFFLOAD_KERNEL(Softsign) {
 OFFLOAD_KERNEL(Swish) {
   float alpha = context.floatAttr("alpha", 1.0f);
   return unary(context, [=](at::Tensor &out, const at::Tensor &x) {
+    if (alpha == 1) {
+      at::silu_out(out, x);
+      return;
+    }
     at::Tensor gate = emptyLike(x);
-    at::mul_out(gate, x, at::scalar_tensor(alpha, x.options()));
+    at::mul_out(gate, x, scalarLike(alpha, x));
     gate.sigmoid_();
     at::mul_out(out, x, gate);
   });

@@ -4,8 +4,9 @@
 //      one for each index of an axis, or one for each block of an axis.
 // Out: (q - zero) * scale in the type asked for, or round(x / scale) + zero,
 //      rounded half to even and cut to the range of its type.
-// How: own loops over elements, computed in float; no scratch. 4-bit elements
-//      are two a byte, the first in the low half, with no gap between rows.
+// How: own loops over stretches of elements that share a scale, or have one
+//      each in a row, computed in float; no scratch. 4-bit elements are two a
+//      byte, the first in the low half, with no gap between rows.
 
 #include "Kernel.h"
 
@@ -25,15 +26,41 @@ struct Groups {
                                    // blocks
   bool whole = true;               // one for the tensor
 
-  int64_t groupOf(int64_t element) const {
+  /// Elements from one on whose groups are `group`, or `group` and those that
+  /// follow it.
+  struct Stretch {
+    int64_t group, length;
+    bool follow;
+  };
+  Stretch stretchAt(int64_t element) const {
     if (whole)
-      return 0;
-    int64_t along = element / inner % axisSize;
+      return {0, INT64_MAX, false};
+    int64_t line = element / inner, within = element % inner;
+    int64_t along = line % axisSize;
     if (block == 0)
-      return along;
+      return inner == 1 ? Stretch{along, axisSize - along, true}
+                        : Stretch{along, inner - within, false};
     int64_t blocks = (axisSize + block - 1) / block;
-    return (element / inner / axisSize * blocks + along / block) * inner +
-           element % inner;
+    int64_t group = (line / axisSize * blocks + along / block) * inner + within;
+    if (inner > 1)
+      return {group, inner - within, true};
+    int64_t blockEnd = along / block * block + block;
+    return {group, std::min(axisSize, blockEnd) - along, false};
+  }
+
+  /// Calls `body` with each element and its group.
+  template <typename Body>
+  void forEach(int64_t begin, int64_t end, const Body &body) const {
+    while (begin < end) {
+      Stretch stretch = stretchAt(begin);
+      int64_t last = begin + std::min(stretch.length, end - begin);
+      if (stretch.follow)
+        for (int64_t group = stretch.group; begin < last; ++begin, ++group)
+          body(begin, group);
+      else
+        for (; begin < last; ++begin)
+          body(begin, stretch.group);
+    }
   }
 };
 
@@ -61,41 +88,55 @@ Groups groupsOf(const KernelContext &context) {
   return groups;
 }
 
-/// Reads integers of any stored type, 4-bit ones included.
-class IntegerReader {
-public:
-  explicit IntegerReader(const TensorView &view)
-      : data(view.data), type(view.type) {
-    if (scalarTypeOf(type) == std::nullopt && elementBits(type) != 4)
-      throw Error("does not take elements of type " +
-                  std::string(dataTypeName(type)));
-  }
-  int32_t operator[](int64_t i) const {
-    switch (type) {
-    case DataType::Int8:
-      return static_cast<const int8_t *>(data)[i];
-    case DataType::UInt8:
-      return static_cast<const uint8_t *>(data)[i];
-    case DataType::Int16:
-      return static_cast<const int16_t *>(data)[i];
-    case DataType::UInt16:
-      return static_cast<const uint16_t *>(data)[i];
-    case DataType::Int32:
-      return static_cast<const int32_t *>(data)[i];
-    default:
-      return half(i);
-    }
-  }
-
-private:
-  int32_t half(int64_t i) const {
-    uint8_t byte = static_cast<const uint8_t *>(data)[i / 2];
-    int32_t bits = i % 2 ? byte >> 4 : byte & 15;
-    return type == DataType::Int4 && bits >= 8 ? bits - 16 : bits;
-  }
-  const void *data;
-  DataType type;
+/// Reads integers of 8 bits and more.
+template <typename T> struct WholeReader {
+  int32_t operator[](int64_t i) const { return data[i]; }
+  const T *data;
 };
+
+/// Reads integers of 4 bits.
+template <bool isSigned> struct HalfReader {
+  int32_t operator[](int64_t i) const {
+    int32_t bits = data[i / 2] >> (i % 2 * 4) & 15;
+    return isSigned ? (bits ^ 8) - 8 : bits;
+  }
+  const uint8_t *data;
+};
+
+/// Calls `body` with what makes a reader of the type out of an address.
+template <typename Body> void dispatchInteger(DataType type, const Body &body) {
+  auto whole = [&](auto *tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    body([](const void *data) {
+      return WholeReader<T>{static_cast<const T *>(data)};
+    });
+  };
+  auto half = [&](auto isSigned) {
+    body([](const void *data) {
+      return HalfReader<decltype(isSigned)::value>{
+          static_cast<const uint8_t *>(data)};
+    });
+  };
+  switch (type) {
+  case DataType::Int8:
+    return whole(static_cast<int8_t *>(nullptr));
+  case DataType::UInt8:
+    return whole(static_cast<uint8_t *>(nullptr));
+  case DataType::Int16:
+    return whole(static_cast<int16_t *>(nullptr));
+  case DataType::UInt16:
+    return whole(static_cast<uint16_t *>(nullptr));
+  case DataType::Int32:
+    return whole(static_cast<int32_t *>(nullptr));
+  case DataType::Int4:
+    return half(std::true_type());
+  case DataType::UInt4:
+    return half(std::false_type());
+  default:
+    throw Error("does not take elements of type " +
+                std::string(dataTypeName(type)));
+  }
+}
 
 /// The least and the largest integer of a quantized type.
 std::pair<int32_t, int32_t> rangeOf(DataType type) {
@@ -136,23 +177,15 @@ void requireContiguous(const KernelContext &context, unsigned i) {
     throw Error("operand " + std::to_string(i) + " is not contiguous");
 }
 
-template <typename Scale, typename To>
-void dequantize(const KernelContext &context, const Groups &groups,
-                const at::Tensor &scales, at::Tensor &out) {
+template <typename To, typename Reader, typename Scale>
+void dequantize(const Groups &groups, Reader data, const Reader *zeros,
+                const Scale *scale, To *to, int64_t begin, int64_t end) {
   using C = ComputeType<To>;
-  IntegerReader data(context.view(0));
-  std::optional<IntegerReader> zeros;
-  if (context.has(2))
-    zeros.emplace(context.view(2));
-  const Scale *scale = scales.const_data_ptr<Scale>();
-  To *to = out.data_ptr<To>();
-  at::parallel_for(0, out.numel(), 16384, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      int64_t group = groups.groupOf(i);
-      int32_t q = data[i] - (zeros ? (*zeros)[group] : 0);
-      to[i] = static_cast<To>(static_cast<C>(q) * static_cast<C>(scale[group]));
-    }
-  });
+  auto expand = [&](int64_t i, int64_t group) {
+    int32_t q = data[i] - (zeros ? (*zeros)[group] : 0);
+    to[i] = static_cast<To>(static_cast<C>(q) * static_cast<C>(scale[group]));
+  };
+  groups.forEach(begin, end, expand);
 }
 
 DataType quantizedType(const KernelContext &context) {
@@ -167,23 +200,24 @@ void quantize(const KernelContext &context, const Groups &groups,
               const at::Tensor &x, const at::Tensor &scales, DataType type,
               at::Tensor &out) {
   auto [least, most] = rangeOf(type);
-  std::optional<IntegerReader> zeros;
-  if (context.has(2))
-    zeros.emplace(context.view(2));
+  const void *zeros = context.has(2) ? context.view(2).data : nullptr;
   const From *from = x.const_data_ptr<From>();
   void *to = out.mutable_data_ptr();
-  dispatchFloat(scales.scalar_type(), [&](auto *tag) {
-    using Scale = std::remove_pointer_t<decltype(tag)>;
-    const Scale *scale = scales.const_data_ptr<Scale>();
-    for (int64_t i = 0; i < x.numel(); ++i) {
-      int64_t group = groups.groupOf(i);
-      float value = std::nearbyint(static_cast<float>(from[i]) /
-                                   static_cast<float>(scale[group])) +
-                    static_cast<float>(zeros ? (*zeros)[group] : 0);
-      value = std::clamp(value, static_cast<float>(least),
-                         static_cast<float>(most));
-      writeInteger(to, type, i, static_cast<int32_t>(value));
-    }
+  dispatchInteger(type, [&](auto readerAt) {
+    auto zero = readerAt(zeros);
+    dispatchFloat(scales.scalar_type(), [&](auto *tag) {
+      using Scale = std::remove_pointer_t<decltype(tag)>;
+      const Scale *scale = scales.const_data_ptr<Scale>();
+      auto round = [&](int64_t i, int64_t group) {
+        float value = std::nearbyint(static_cast<float>(from[i]) /
+                                     static_cast<float>(scale[group])) +
+                      static_cast<float>(zeros ? zero[group] : 0);
+        value = std::clamp(value, static_cast<float>(least),
+                           static_cast<float>(most));
+        writeInteger(to, type, i, static_cast<int32_t>(value));
+      };
+      groups.forEach(0, x.numel(), round);
+    });
   });
 }
 
@@ -205,11 +239,20 @@ OFFLOAD_KERNEL(DequantizeLinear) {
     type = *given;
   }
   at::Tensor out = makeEmpty(context.dims(0), type);
-  dispatchFloat(scales.scalar_type(), [&](auto *scaleTag) {
-    using Scale = std::remove_pointer_t<decltype(scaleTag)>;
-    dispatchFloat(type, [&](auto *tag) {
-      using To = std::remove_pointer_t<decltype(tag)>;
-      dequantize<Scale, To>(context, groups, scales, out);
+  const void *data = context.view(0).data;
+  const void *zeros = context.has(2) ? context.view(2).data : nullptr;
+  dispatchInteger(context.type(0), [&](auto readerAt) {
+    dispatchFloat(scales.scalar_type(), [&](auto *scaleTag) {
+      using Scale = std::remove_pointer_t<decltype(scaleTag)>;
+      dispatchFloat(type, [&](auto *tag) {
+        using To = std::remove_pointer_t<decltype(tag)>;
+        at::parallel_for(0, out.numel(), 16384, [&](int64_t from, int64_t end) {
+          auto zero = readerAt(zeros);
+          dequantize<To>(groups, readerAt(data), zeros ? &zero : nullptr,
+                         scales.const_data_ptr<Scale>(), out.data_ptr<To>(),
+                         from, end);
+        });
+      });
     });
   });
   return {out};

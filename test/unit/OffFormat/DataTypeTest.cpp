@@ -38,6 +38,25 @@ TEST(DataType, BytesOfPackedTypesAreRoundedUp) {
   EXPECT_EQ(packedBytes(DataType::Double, int64_t(1) << 40), int64_t(1) << 43);
 }
 
+TEST(DataType, EveryTypeOfWholeBytesThatArithmeticTakesIsOfOneKind) {
+  for (DataType type : {DataType::Float, DataType::Double, DataType::Float16,
+                        DataType::BFloat16}) {
+    EXPECT_TRUE(isFloating(type)) << dataTypeName(type);
+    EXPECT_FALSE(isIntegral(type)) << dataTypeName(type);
+  }
+  for (DataType type : {DataType::Bool, DataType::Int8, DataType::Int16,
+                        DataType::Int32, DataType::Int64, DataType::UInt8,
+                        DataType::UInt16, DataType::UInt32, DataType::UInt64}) {
+    EXPECT_TRUE(isIntegral(type)) << dataTypeName(type);
+    EXPECT_FALSE(isFloating(type)) << dataTypeName(type);
+  }
+  for (DataType type :
+       {DataType::Undefined, DataType::String, DataType::Complex64,
+        DataType::Complex128, DataType::Float8E4M3FN, DataType::Float8E8M0,
+        DataType::Int4, DataType::UInt4, DataType::Int2, DataType::Float4E2M1})
+    EXPECT_FALSE(isIntegral(type) || isFloating(type)) << dataTypeName(type);
+}
+
 TEST(DataType, AlignUp) {
   EXPECT_EQ(alignUp(0), 0);
   EXPECT_EQ(alignUp(1), 512);
