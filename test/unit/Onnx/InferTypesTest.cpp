@@ -254,6 +254,54 @@ TEST(InferTest, WeightsBehindViewsStayWeights) {
   EXPECT_EQ(graph->nodeList().size(), 4u);
 }
 
+std::vector<std::string> foldedNodes(const Graph &graph) {
+  std::vector<std::string> names;
+  for (const FoldedNode &node : graph.folded)
+    names.push_back(node.name);
+  return names;
+}
+
+TEST(InferTest, HowDataWasFoldedIsKept) {
+  auto graph = read(model(R"((float[2,3] x) => (float[2,3] y)
+    <float[3] w = {1, 2, 3}, float v = {2}, int64[1] one = {1},
+     int64[1] three = {3}, float unread = {4}> {
+    [view] r = Reshape (w, three)
+    [scale] s = Mul (r, v)
+    [again] t = Add (s, w)
+    [sizes] n = Add (one, one)
+    [more] m = Add (n, one)
+    [flat] u = Reshape (x, d)
+    [cat] d = Concat <axis: int = 0> (n, m)
+    [use] y = Mul (u, t)
+  })"));
+  EXPECT_EQ(foldedNodes(*graph),
+            (std::vector<std::string>{"view", "scale", "again"}))
+      << "what sizes are made of is forgotten";
+  EXPECT_EQ(graph->nodeList().size(), 2u);
+  for (const char *kept : {"w", "v", "three", "t", "unread"})
+    ASSERT_NE(graph->findValue(kept), nullptr) << kept;
+  for (const char *gone : {"one", "n", "m", "s", "r"})
+    EXPECT_EQ(graph->findValue(gone), nullptr) << gone;
+  EXPECT_TRUE(graph->findValue("w")->users().empty());
+  EXPECT_EQ(graph->folded[1].operands, (std::vector<std::string>{"r", "v"}));
+  graph->renameValue(graph->findValue("v"), "velocity");
+  EXPECT_EQ(graph->folded[1].operands[1], "velocity");
+}
+
+TEST(InferTest, WhatFollowsFromShapesHasNoSource) {
+  auto graph = read(model(R"((float[2,4] x) => (float[2,4] y) {
+    s = Shape <start: int = 1> (x)
+    f = Cast <to: int = 1> (s)
+    r = Sqrt (f)
+    y = Div (x, r)
+  })"));
+  EXPECT_EQ(graph->nodeList().size(), 1u);
+  // The folded shape is the constant that the rest is made of.
+  EXPECT_EQ(foldedNodes(*graph).size(), 2u);
+  ASSERT_NE(graph->findValue("s"), nullptr);
+  EXPECT_TRUE(graph->findValue("s")->isConstant());
+}
+
 TEST(InferTest, AFoldedOutputKeepsItsName) {
   auto graph = read(model(R"((float[2,3] x) => (float[2,3] y, int64[2] s) {
     y = Relu (x)
