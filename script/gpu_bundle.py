@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ("bin/offload-run", "bin/device-conformance-cuda", "lib/kernel-probe.so")
 BENCH_PROGRAMS = ("bin/offload-opt", "bin/session-driver", "bin/load-baseline")
 SCRIPTS = ("script/gpu-test", "script/gpu_test.py", "test/differential/kernel_cases.py",
-           "test/differential/test_kernels.py", "test/differential/toolkit.py",
+           "test/differential/test_kernels.py", "test/differential/toolkit.py", "test/trace_judge.py",
            "include/offload/OffFormat/Operators.def")
 SMALL = ("ocr-classifier", "ocr-detector", "ocr-recognizer", "magika", "gpt2-opset18", "gpt2-opset23",
          "gpt2-opset20-half", "gpt2-opset21-dynamic")
