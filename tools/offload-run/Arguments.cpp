@@ -125,9 +125,11 @@ void declare(CLI::App &app, Arguments &arguments, Flags &flags) {
                      std::to_string(kTimedRuns) +
                      " runs as a Chrome trace (chrome://tracing, Perfetto)")
       ->type_name("FILE.json");
-  app.add_flag("!--nondeterministic", arguments.session.deterministic,
-               "Let libraries on a card take the fastest algorithm, also one "
-               "whose bits differ from run to run");
+  app.add_flag_callback(
+      "--nondeterministic",
+      [&arguments] { arguments.session.deterministic = false; },
+      "Let libraries on a card take the fastest algorithm, also one whose bits "
+      "differ from run to run");
   app.add_flag("--poison", arguments.session.poison,
                "Fill device memory with NaN before its first and after its "
                "last use");
