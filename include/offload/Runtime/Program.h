@@ -126,8 +126,8 @@ struct Program {
   int64_t deviceMemoryBytes = -1;   //
   std::shared_ptr<DataFiles> files; // owns what `contents` point to
 
-  /// Reads and checks a file. `dataFolders`: where external data may lie besides
-  /// the file's own folder. Throws Error.
+  /// Reads and checks a file. `dataFolders`: where external data may lie
+  /// besides the file's own folder. Throws Error.
   static Program read(const std::string &path,
                       const std::vector<std::string> &dataFolders);
 
