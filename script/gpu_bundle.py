@@ -17,11 +17,15 @@ ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ("bin/offload-run", "bin/device-conformance-cuda", "lib/kernel-probe.so")
 BENCH_PROGRAMS = ("bin/offload-opt", "bin/session-driver", "bin/load-baseline")
 SCRIPTS = ("script/gpu-test", "script/gpu_test.py", "test/differential/kernel_cases.py",
-           "test/differential/test_kernels.py", "test/differential/toolkit.py",
+           "test/differential/test_kernels.py", "test/differential/toolkit.py", "test/trace_judge.py",
            "include/offload/OffFormat/Operators.def")
 SMALL = ("ocr-classifier", "ocr-detector", "ocr-recognizer", "magika", "gpt2-opset18", "gpt2-opset23",
-         "gpt2-opset20-half", "gpt2-opset21-dynamic")
-
+         "gpt2-opset20-half", "gpt2-opset21-dynamic",
+         "mobilenet-v3-static-float32", "mobilenet-v2-dynamic-float16", "mobilenet-v3-dynamic-bfloat16",
+         "vit-attention-dynamic-float32", "vit-decomposed-static-float16", "vit-attention-static-bfloat16",
+         "bert-attention-dynamic-float32", "bert-eager-static-float16", "bert-decomposed-dynamic-bfloat16",
+         "gpt2-attention-dynamic-bfloat16",
+         "llama-attention-dynamic-float32", "llama-decomposed-dynamic-float16", "llama-attention-static-bfloat16")
 
 # Of test/differential/quantized_models.py.
 QUANTIZED = ("gpt2-attention-static-float16+int4-block32", "mobilenet-v3-static-float32+int8-axis",

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "test" / "differential"))
+sys.path[:0] = [str(ROOT / "test" / "differential"), str(ROOT / "test")]
 
 
 class Judge:
@@ -151,6 +151,47 @@ def models(judge):
                         schedule["device_memory"] / 2 ** 20, measured["h2d_bytes"] / 2 ** 20))
 
 
+def timeline(judge):
+    """The trace of each model keeps what any device's must."""
+    import trace_judge
+    for folder in sorted((judge.bundle / "models").iterdir()):
+        trace = judge.bundle / "trace.json"
+        trace.unlink(missing_ok=True)
+        name = "timeline of %s" % folder.name
+        try:
+            _, stats = run(judge, folder / "half.off", "--repeat", "20", "--timeline", trace)
+            judge.count(name, trace_judge.fault_of(json.loads(trace.read_text()), stats))
+        except (RuntimeError, OSError) as error:
+            judge.count(name, str(error))
+
+
+def numerics(judge):
+    """Free choice of algorithms stays within tolerance and budget."""
+    import toolkit
+    for folder in sorted((judge.bundle / "models").iterdir()):
+        about = json.loads((folder / "model.json").read_text())
+        want = arrays(folder / "expected.npz")
+        for schedule in about["schedules"]:
+            if schedule["file"] != "half.off":
+                continue
+            name = "%s --nondeterministic" % about["name"]
+            try:
+                outputs, stats = run(judge, folder / schedule["file"], "--nondeterministic", "--repeat", "5")
+            except RuntimeError as error:
+                judge.count(name, str(error))
+                continue
+            worst = max(toolkit.relative_error(outputs[k], want[k]) for k in want)
+            taken = stats["measured"].get("card_bytes", 0)
+            problem = "" if worst <= about["tolerance"] else "differs from the host by %g" % worst
+            if taken > schedule["device_memory"]:
+                problem = "takes %d of the card, budget %d" % (taken, schedule["device_memory"])
+            elif stats["changed_outputs"] and not stats["nondeterministic_nodes"]:
+                problem = "other bits, and no node had a choice"
+            judge.count(name, problem)
+            print("%s: %d free nodes, %d of 4 repeats with other bits, step %.2f ms" % (
+                name, stats["nondeterministic_nodes"], stats["changed_outputs"], stats["measured"]["step_ns"] / 1e6))
+
+
 def errors(judge):
     off = sorted((judge.bundle / "models").glob("*/resident.off"))[0]
     code, _, err = judge.call(judge.bundle / "bin/offload-run", off, "--device=cuda:99", "--random-inputs", "1")
@@ -158,7 +199,8 @@ def errors(judge):
     judge.count("no such card", "" if code == 1 and len(lines) == 1 and "cuda:99" in lines[0] else err)
 
 
-PARTS = {"conformance": conformance, "kernels": kernels, "models": models, "errors": errors}
+PARTS = {"conformance": conformance, "kernels": kernels, "models": models, "timeline": timeline,
+         "numerics": numerics, "errors": errors}
 
 
 def make_copies(bundle):

@@ -156,11 +156,15 @@ bool OperatorInfo::supportsType(DataType type) const {
   return false;
 }
 
-ScratchFormula deviceScratch(Op op) {
+ScratchFormula deviceScratch(Op op, DataType type) {
+  if (op == Op::MatMul && !isFloating(type)) // both operands in double
+    return {800, 800, 8192};
   switch (op) {
-#define DEVICE_SCRATCH(Id, Input, Output, Constant)                            \
+#define DEVICE_SCRATCH_OF(Id, Operands, Input, Output, Constant)               \
   case Op::Id:                                                                 \
-    return {Input, Output, Constant};
+    return {Input, Output, Constant, Operands};
+#define DEVICE_SCRATCH(Id, Input, Output, Constant)                            \
+  DEVICE_SCRATCH_OF(Id, ~0u, Input, Output, Constant)
 #include "offload/OffFormat/DeviceScratch.def"
   default:
     return operatorInfo(op).scratch;

@@ -38,13 +38,14 @@ static bool liesBelow(const fs::path &path, const fs::path &folder) {
 
 ExternalFiles::ExternalFiles(llvm::StringRef modelPath,
                              llvm::StringRef folderPath,
-                             llvm::StringRef trustedFolder)
+                             llvm::ArrayRef<std::string> trustedFolders)
     : folder(folderPath.empty() ? "." : folderPath.str()) {
   realFolder = realPath(folder);
   if (!modelPath.empty())
     linkedFolder = realPath(modelPath.str()).parent_path();
-  if (!trustedFolder.empty())
-    trusted = realPath(trustedFolder.str());
+  for (const std::string &path : trustedFolders)
+    if (fs::path real = realPath(path); !real.empty())
+      trusted.push_back(real);
 }
 
 llvm::Expected<std::string>
@@ -56,8 +57,9 @@ ExternalFiles::resolve(const std::string &location,
   std::vector<fs::path> candidates = {folder / relative};
   if (!leaves && !linkedFolder.empty())
     candidates.push_back(linkedFolder / relative);
-  if (!leaves && !trusted.empty())
-    candidates.push_back(trusted / relative);
+  if (!leaves)
+    for (const fs::path &trustedFolder : trusted)
+      candidates.push_back(trustedFolder / relative);
 
   bool found = false;
   for (const fs::path &candidate : candidates) {
@@ -67,7 +69,9 @@ ExternalFiles::resolve(const std::string &location,
     found = true;
     bool inside = !leaves && (liesBelow(real, realFolder) ||
                               liesBelow(real, linkedFolder));
-    if (inside || liesBelow(real, trusted))
+    for (const fs::path &trustedFolder : trusted)
+      inside |= liesBelow(real, trustedFolder);
+    if (inside)
       return real.string();
   }
   if (leaves || found)

@@ -6,6 +6,7 @@
 #include "offload/IR/Graph.h"
 #include "offload/IR/MappedFile.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Error.h"
 
@@ -15,19 +16,20 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace offload {
 
 /// Finds and maps the files that one model names, each once. Data may lie below
 /// the model's folder, below the folder of the file that the model's path leads
 /// to (a model in a Hugging Face cache is a symbolic link, and so is its data),
-/// or below a folder that the user trusts.
+/// or below one of the folders that the user trusts.
 class ExternalFiles {
 public:
   /// `modelPath` may be empty for a model that came by standard input or as
-  /// text; then only `folder` counts. `trustedFolder` may be empty.
+  /// text; then only `folder` counts.
   ExternalFiles(llvm::StringRef modelPath, llvm::StringRef folder,
-                llvm::StringRef trustedFolder);
+                llvm::ArrayRef<std::string> trustedFolders);
 
   /// The range that `tensor` names, of exactly `bytes` bytes; nothing is read.
   /// Errors name `where`, the file, and what is wrong with it.
@@ -43,7 +45,7 @@ private:
   std::filesystem::path folder;       // as given, where locations are looked up
   std::filesystem::path realFolder;   // the same without symbolic links
   std::filesystem::path linkedFolder; // folder of the model's real file
-  std::filesystem::path trusted;      // without symbolic links; or empty
+  std::vector<std::filesystem::path> trusted; // without symbolic links
   /// By real path, so that two names of one file share a mapping.
   std::map<std::string, std::shared_ptr<const MappedFile>> files;
   std::map<std::string, std::shared_ptr<const MappedFile>> byLocation;

@@ -105,7 +105,7 @@ importModel(llvm::StringRef path, const ImportOptions &options) {
         std::string folder = llvm::sys::path::parent_path(path).str();
         if (!isFile || folder.empty())
           folder = ".";
-        ExternalFiles files(isFile ? path : "", folder, options.dataFolder);
+        ExternalFiles files(isFile ? path : "", folder, options.dataFolders);
         llvm::Expected<std::unique_ptr<Graph>> graph =
             importProto(**model, files, folder, options);
         if (graph && isFile)
@@ -122,7 +122,7 @@ importText(llvm::StringRef text, llvm::StringRef folder,
         parseModelText(text, "text");
     if (!model)
       return model.takeError();
-    ExternalFiles files("", folder, options.dataFolder);
+    ExternalFiles files("", folder, options.dataFolders);
     return importProto(**model, files, folder.empty() ? "." : folder, options);
   });
 }

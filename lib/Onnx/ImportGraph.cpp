@@ -55,15 +55,28 @@ public:
   }
 
 private:
+  /// Who makes a value, and where it stands in its list, from 1.
+  struct Maker {
+    std::string text;
+    const char *kind;
+    int number;
+    std::string place() const {
+      return std::string(" (") + kind + " " + std::to_string(number) + ")";
+    }
+  };
+
   /// Every value has one maker: an input, an initializer or a node.
-  llvm::Error define(llvm::StringRef name, const llvm::Twine &maker) {
+  llvm::Error define(llvm::StringRef name, const Maker &maker) {
     if (name.empty())
-      return makeError(maker + " has no name");
-    auto [known, isNew] = makers.try_emplace(name, maker.str());
-    if (!isNew)
-      return makeError("'" + name + "' is made twice, as " + known->second +
-                       " and as " + maker);
-    return llvm::Error::success();
+      return makeError(maker.text + " has no name");
+    auto [known, isNew] = makers.try_emplace(name, maker);
+    if (isNew)
+      return llvm::Error::success();
+    const Maker &first = known->second;
+    bool isAlike = first.text == maker.text; // then only places tell them apart
+    return makeError("'" + name + "' is made twice, as " + first.text +
+                     (isAlike ? first.place() : "") + " and as " + maker.text +
+                     (isAlike ? maker.place() : ""));
   }
 
   llvm::Error readInitializers() {
@@ -71,9 +84,11 @@ private:
       return makeError("initializer '" +
                        proto.sparse_initializer(0).values().name() +
                        "' is sparse, which is not supported");
+    int number = 0;
     for (onnx::TensorProto &tensor : *proto.mutable_initializer()) {
       std::string name = tensor.name();
-      if (llvm::Error error = define(name, "initializer '" + name + "'"))
+      if (llvm::Error error = define(
+              name, {"initializer '" + name + "'", "initializer", ++number}))
         return error;
       llvm::Expected<ReadTensor> read =
           readTensor(tensor, files, "initializer '" + name + "'");
@@ -86,14 +101,16 @@ private:
   }
 
   llvm::Error addInputs() {
+    int number = 0;
     for (const onnx::ValueInfoProto &input : proto.input()) {
       std::string name = input.name(), label = "input '" + name + "'";
+      ++number;
       llvm::Expected<TensorType> type = typeFromProto(input.type(), label);
       if (!type)
         return type.takeError();
       auto index = initializerIndex.find(name);
       if (index == initializerIndex.end()) {
-        if (llvm::Error error = define(name, label))
+        if (llvm::Error error = define(name, {label, "input", number}))
           return error;
         graph.addInput(name, std::move(*type));
         continue;
@@ -129,17 +146,19 @@ private:
 
   llvm::Error addNodes() {
     std::vector<onnx::NodeProto *> nodes;
+    int number = 0;
     for (onnx::NodeProto &node : *proto.mutable_node()) {
+      ++number;
       node.set_domain(normalizedDomain(node.domain()));
       if (node.domain().empty() && node.op_type() == "Constant") {
-        if (llvm::Error error = addConstant(node))
+        if (llvm::Error error = addConstant(node, number))
           return error;
         continue;
       }
       for (const std::string &output : node.output())
         if (!output.empty())
-          if (llvm::Error error =
-                  define(output, "a result of " + nodeLabel(node)))
+          if (llvm::Error error = define(
+                  output, {"a result of " + nodeLabel(node), "node", number}))
             return error;
       nodes.push_back(&node);
     }
@@ -153,11 +172,11 @@ private:
     return llvm::Error::success();
   }
 
-  llvm::Error addConstant(onnx::NodeProto &node) {
+  llvm::Error addConstant(onnx::NodeProto &node, int number) {
     std::string label = nodeLabel(node) + " (Constant)";
     if (node.output_size() != 1 || node.attribute_size() != 1)
       return makeError(label + " does not have one output and one value");
-    if (llvm::Error error = define(node.output(0), label))
+    if (llvm::Error error = define(node.output(0), {label, "node", number}))
       return error;
     llvm::Expected<ReadTensor> tensor =
         readConstant(*node.mutable_attribute(0), label);
@@ -292,7 +311,7 @@ private:
   ExternalFiles &files;
   Graph &graph;
   onnx::checker::CheckerContext checker;
-  llvm::StringMap<std::string> makers; // value -> who makes it
+  llvm::StringMap<Maker> makers; // value -> who makes it
   /// In the model's order; empty where an input took it as its default.
   std::vector<std::pair<std::string, std::optional<ReadTensor>>> initializers;
   llvm::StringMap<size_t> initializerIndex;

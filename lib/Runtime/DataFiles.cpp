@@ -13,6 +13,8 @@
 #include "offload/Runtime/Tensor.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <system_error>
 
 #include <fcntl.h>
@@ -45,6 +47,7 @@ bool liesBelow(const fs::path &path, const fs::path &folder) {
 
 FileMapping::FileMapping(const fs::path &path) {
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  std::string reason = file < 0 ? std::strerror(errno) : "it is no plain file";
   struct stat status{};
   bool isFile =
       file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode);
@@ -52,12 +55,13 @@ FileMapping::FileMapping(const fs::path &path) {
     numBytes = static_cast<size_t>(status.st_size);
     void *pages = mmap(nullptr, numBytes, PROT_READ, MAP_PRIVATE, file, 0);
     isFile = pages != MAP_FAILED;
+    reason = std::strerror(errno);
     start = isFile ? static_cast<const std::byte *>(pages) : nullptr;
   }
   if (file >= 0)
     close(file);
   if (!isFile)
-    throw Error("cannot read '" + path.string() + "'");
+    throw CannotRead("cannot read '" + path.string() + "': " + reason);
 }
 
 FileMapping::~FileMapping() {
@@ -66,17 +70,17 @@ FileMapping::~FileMapping() {
 }
 
 DataFiles::DataFiles(const std::string &offPath,
-                     const std::string &trustedFolder)
+                     const std::vector<std::string> &trustedFolders)
     : folder(fs::path(offPath).parent_path()) {
   if (folder.empty())
     folder = ".";
   realFolder = realPath(folder);
   linkedFolder = realPath(offPath).parent_path();
-  if (trustedFolder.empty())
-    return;
-  trusted = realPath(trustedFolder);
-  if (trusted.empty())
-    throw Error("there is no data folder '" + trustedFolder + "'");
+  for (const std::string &name : trustedFolders) {
+    trusted.push_back(realPath(name));
+    if (trusted.back().empty())
+      throw Error("there is no data folder '" + name + "'");
+  }
 }
 
 fs::path DataFiles::resolve(const ExternalRange &range) const {
@@ -87,8 +91,8 @@ fs::path DataFiles::resolve(const ExternalRange &range) const {
   std::vector<fs::path> candidates = {folder / relative};
   if (!leaves) {
     candidates.push_back(linkedFolder / relative);
-    if (!trusted.empty())
-      candidates.push_back(trusted / relative);
+    for (const fs::path &other : trusted)
+      candidates.push_back(other / relative);
   }
   bool isThere = false;
   for (const fs::path &candidate : candidates) {
@@ -96,7 +100,9 @@ fs::path DataFiles::resolve(const ExternalRange &range) const {
     isThere |= !real.empty();
     bool inside = !leaves && (liesBelow(real, realFolder) ||
                               liesBelow(real, linkedFolder));
-    if (!real.empty() && (inside || liesBelow(real, trusted)))
+    for (const fs::path &other : trusted)
+      inside |= liesBelow(real, other);
+    if (!real.empty() && inside)
       return real;
   }
   std::string where =

@@ -3,6 +3,8 @@
 #ifndef OFFLOAD_LIB_RUNTIME_DATAFILES_H
 #define OFFLOAD_LIB_RUNTIME_DATAFILES_H
 
+#include "offload/Runtime/Tensor.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -14,10 +16,16 @@
 
 namespace offload::rt {
 
+/// A file that is not there, or may not be read. The message names it.
+class CannotRead : public Error {
+public:
+  using Error::Error;
+};
+
 /// A whole file, mapped for reading.
 class FileMapping {
 public:
-  /// Throws Error, naming the file.
+  /// Throws CannotRead.
   explicit FileMapping(const std::filesystem::path &path);
   FileMapping(const FileMapping &) = delete;
   FileMapping &operator=(const FileMapping &) = delete;
@@ -40,8 +48,10 @@ struct ExternalRange {
 class DataFiles {
 public:
   /// Data may lie below the folder of `offPath`, below the folder of the real
-  /// file that it leads to, or below `trustedFolder` (may be empty).
-  DataFiles(const std::string &offPath, const std::string &trustedFolder);
+  /// file that it leads to, or below one of `trustedFolders`. Throws Error
+  /// where one of these is not there.
+  DataFiles(const std::string &offPath,
+            const std::vector<std::string> &trustedFolders);
 
   /// The range that `range` names, which must be `bytes` long. Throws Error.
   std::span<const std::byte> find(const ExternalRange &range, int64_t bytes);
@@ -57,7 +67,8 @@ private:
   std::filesystem::path resolve(const ExternalRange &range) const;
 
   std::filesystem::path folder; // as given, where locations are looked up
-  std::filesystem::path realFolder, linkedFolder, trusted; // without links
+  std::filesystem::path realFolder, linkedFolder; // without links
+  std::vector<std::filesystem::path> trusted;     // likewise
   std::map<std::filesystem::path, std::unique_ptr<FileMapping>> mapped;
   std::vector<std::vector<std::byte>> kept;
 };

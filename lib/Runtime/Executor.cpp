@@ -60,6 +60,7 @@ StepCounts Executor::run(const std::shared_ptr<StepRun> &step) {
   counts.liveBytes.reserve(list.nodes.size());
   liveBytes = residentBytes;
   try {
+    shareCalls(*step);
     device.beginStep();
     if (times)
       times->begin(step->number, step->startNs);
@@ -132,7 +133,8 @@ void Executor::throwProblems() {
 }
 
 /// Adds the node's name to whatever `body` throws.
-void Executor::guarded(uint32_t node, const std::function<void()> &body) const {
+template <typename Body>
+void Executor::guarded(uint32_t node, const Body &body) const {
   try {
     if (stop)
       throw Interrupted("stopped");
@@ -236,7 +238,8 @@ std::byte *Executor::hostAddress(uint32_t value, const StepRun &step) const {
 std::byte *Executor::addressOf(uint32_t value, Queue queue,
                                const StepRun &step) const {
   return queue == Queue::Host ? hostAddress(value, step)
-                              : storage.deviceAddress(value);
+                              : storage.deviceAddress(value) +
+                                    step.binding->values[value].offsetBytes;
 }
 
 /// Parts that lie one behind the other on both sides travel in one copy. What
@@ -261,8 +264,8 @@ void Executor::issueCopy(uint32_t op, const StepRun &step, StepCounts &counts) {
     part.bytes = bytes;
     part.to = isStage ? storage.deviceAddress(node.outputs[i])
                       : hostAddress(node.outputs[i], step);
-    part.from = isStage ? hostAddress(node.operands[i], step)
-                        : storage.deviceAddress(node.operands[i]);
+    part.from = addressOf(node.operands[i],
+                          isStage ? Queue::Host : Queue::Compute, step);
     std::byte *stored =
         storage.hostAddress(isStage ? node.operands[i] : node.outputs[i]);
     part.isStored = stored && stored == (isStage ? part.from : part.to);
@@ -291,22 +294,35 @@ void Executor::issueKernel(uint32_t node,
   });
 }
 
-/// Fills in what differs between runs of one binding: addresses and fed values.
-void Executor::pointAtMemory(const ProgramNode &node, const StepRun &step,
-                             KernelCall &call,
-                             std::vector<void *> &outputs) const {
-  for (unsigned i = 0; i < node.operands.size(); ++i) {
-    uint32_t operand = node.operands[i];
-    if (operand == kNone)
-      continue;
-    if (node.isLaunchOperand(i))
-      call.launch[i] = shapes.launchValue(*step.binding, step.fed, operand);
-    else
-      call.operands[i].data = addressOf(operand, node.queue, step);
-  }
+/// The call but for launch values, which may differ from run to run.
+NodeCall Executor::callOf(uint32_t number, const StepRun &step) const {
+  const ProgramNode &node = program.nodes[number];
+  NodeCall made{step.binding->calls[number], {}};
+  for (unsigned i = 0; i < node.operands.size(); ++i)
+    if (node.operands[i] != kNone && !node.isLaunchOperand(i))
+      made.call.operands[i].data =
+          addressOf(node.operands[i], node.queue, step);
   for (uint32_t output : node.outputs)
-    outputs.push_back(output == kNone ? nullptr
-                                      : addressOf(output, node.queue, step));
+    made.outputs.push_back(
+        output == kNone ? nullptr : addressOf(output, node.queue, step));
+  made.call.place = device.kernelPlace(node.queue);
+  made.call.problem = reinterpret_cast<int32_t *>(problems->data()) + number;
+  return made;
+}
+
+/// Places on the device stay where they are, so the compute queue's calls are
+/// made once for a binding.
+void Executor::shareCalls(StepRun &step) {
+  if (sharedBinding != step.binding) {
+    auto made = std::make_shared<NodeCalls>(program.nodes.size());
+    for (uint32_t node : list.nodes)
+      if (program.nodes[node].isKernel() &&
+          program.nodes[node].queue == Queue::Compute)
+        (*made)[node] = callOf(node, step);
+    sharedCalls = std::move(made);
+    sharedBinding = step.binding;
+  }
+  step.calls = sharedCalls;
 }
 
 namespace {
@@ -320,8 +336,10 @@ bool isLeftOut(const ProgramNode &node, const KernelCall &call) {
          call.launch[apply]->ints == std::vector<int64_t>{0};
 }
 
-void tellKernel(const KernelCall &call, const KernelProfile &profile,
-                const std::vector<void *> &outputs) {
+void tellKernel([[maybe_unused]] const NodeCall &made,
+                [[maybe_unused]] const KernelProfile &profile) {
+#ifdef OFFLOAD_HAS_TSAN
+  const auto &[call, outputs] = made;
   for (const TensorView &view : call.operands)
     if (view.data)
       tellRead(view.data, spannedBytes(view));
@@ -330,31 +348,42 @@ void tellKernel(const KernelCall &call, const KernelProfile &profile,
       tellWrite(outputs[i], contiguousValue(profile.outputs[i].type,
                                             profile.outputs[i].dims)
                                 .bytes);
+#endif
 }
 
 } // namespace
 
 void Executor::runNode(uint32_t number, const StepRun &step) const {
+  if (program.nodes[number].queue == Queue::Compute)
+    return runCall(number, step, (*step.calls)[number]);
+  NodeCall made = callOf(number, step);
+  runCall(number, step, made);
+}
+
+void Executor::runCall(uint32_t number, const StepRun &step,
+                       NodeCall &made) const {
   const ProgramNode &node = program.nodes[number];
-  KernelCall call = step.binding->calls[number];
   const KernelProfile &profile = *step.binding->profiles[number];
-  std::vector<void *> outputs;
-  pointAtMemory(node, step, call, outputs);
-  bool inPlace = true;
-  for (unsigned i = 0; i < outputs.size(); ++i) {
-    int taken = inPlaceOperand(node, i);
-    inPlace &= taken >= 0 && outputs[i] == call.operands[taken].data;
+  auto &[call, outputs] = made;
+  for (unsigned i = 0; i < node.operands.size(); ++i)
+    if (node.operands[i] != kNone && node.isLaunchOperand(i))
+      call.launch[i] =
+          shapes.launchValue(*step.binding, step.fed, node.operands[i]);
+  if (isLeftOut(node, call)) {
+    bool inPlace = true;
+    for (unsigned i = 0; i < outputs.size(); ++i) {
+      int taken = inPlaceOperand(node, i);
+      inPlace &= taken >= 0 && outputs[i] == call.operands[taken].data;
+    }
+    if (inPlace)
+      return;
   }
-  if (inPlace && isLeftOut(node, call))
-    return;
   bool onHost = node.queue == Queue::Host;
-  call.place = device.kernelPlace(node.queue);
-  call.problem = reinterpret_cast<int32_t *>(problems->data()) + number;
-  tellKernel(call, profile, outputs);
+  tellKernel(made, profile);
   runKernel(call, profile, outputs,
             onHost ? step.hostScratch->data() : storage.scratch(),
             onHost ? step.binding->hostScratchBytes : node.scratchBytes);
-  tellKernel(call, profile, outputs);
+  tellKernel(made, profile);
 }
 
 } // namespace offload::rt

@@ -22,6 +22,16 @@
 
 namespace offload::rt {
 
+/// A kernel's call with the addresses of its operands and outputs.
+struct NodeCall {
+  KernelCall call;
+  std::vector<void *> outputs;
+};
+
+/// By node: calls of the compute queue, whose addresses every run of a binding
+/// shares. Only tasks of that queue touch them.
+using NodeCalls = std::vector<NodeCall>;
+
 /// One run. Operations that are still in their queues share it with the
 /// session; feeds' memory is used only until the run has returned.
 struct StepRun {
@@ -34,6 +44,7 @@ struct StepRun {
   std::map<uint32_t, std::byte *> landing;     // of results that are copied on
   std::map<uint32_t, std::vector<uint8_t>> launched; // staged launch values
   std::shared_ptr<Memory> hostScratch;
+  std::shared_ptr<NodeCalls> calls; // the executor's
 };
 
 /// Of one run, counted while it was issued.
@@ -75,13 +86,14 @@ private:
   void issueCopy(uint32_t op, const StepRun &step, StepCounts &counts);
   void issueKernel(uint32_t node, const std::shared_ptr<StepRun> &step);
   void runNode(uint32_t node, const StepRun &step) const;
-  void pointAtMemory(const ProgramNode &node, const StepRun &step,
-                     KernelCall &call, std::vector<void *> &places) const;
+  NodeCall callOf(uint32_t node, const StepRun &step) const;
+  void shareCalls(StepRun &step);
+  void runCall(uint32_t node, const StepRun &step, NodeCall &made) const;
   void count(uint32_t op, const StepRun &step, StepCounts &counts);
   std::byte *hostAddress(uint32_t value, const StepRun &step) const;
   std::byte *addressOf(uint32_t value, Queue queue, const StepRun &step) const;
   void throwProblems();
-  void guarded(uint32_t node, const std::function<void()> &body) const;
+  template <typename Body> void guarded(uint32_t node, const Body &body) const;
 
   const Program &program;
   const LaunchList &list;
@@ -93,6 +105,8 @@ private:
   std::vector<std::unique_ptr<Event>> events; // by operation; null: not waited
   std::vector<PlaceUse> places;               // by operation
   std::unique_ptr<Memory> problems; // one int32 for each node; see KernelCall
+  std::shared_ptr<const Binding> sharedBinding; // of the calls
+  std::shared_ptr<NodeCalls> sharedCalls;
   StepTimes *times = nullptr;
   int64_t residentBytes = 0, residentEnd = 0;
   int64_t liveBytes = 0;

@@ -474,13 +474,16 @@ void ProgramBuilder::checkNames(std::string_view prefix, const char *kind,
 
 } // namespace
 
-Program Program::read(const std::string &path, const std::string &dataFolder) {
+Program Program::read(const std::string &path,
+                      const std::vector<std::string> &dataFolders) {
   Program program;
   program.path = path;
   try {
-    program.files = std::make_shared<DataFiles>(path, dataFolder);
+    program.files = std::make_shared<DataFiles>(path, dataFolders);
     ProgramBuilder(readModel(path, *program.files), program).run();
     checkRules(program);
+  } catch (const CannotRead &) {
+    throw; // names the file
   } catch (const Error &error) {
     throw Error("'" + path + "': " + error.what());
   }

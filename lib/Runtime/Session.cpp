@@ -24,8 +24,9 @@ public:
   FileSession(const std::string &path, const SessionOptions &given,
               const EditLaunchList &edit)
       : options(given), device(makeDevice(given.device)),
-        loaded(Program::read(path, given.dataFolder)),
-        list(makeLaunchList(loaded)), shapes(loaded, *device) {
+        loaded(Program::read(path, given.dataFolders)),
+        list(makeLaunchList(loaded)),
+        shapes(loaded, *device, given.deterministic) {
     if (edit) {
       edit(list, loaded);
       list.refresh();
@@ -435,6 +436,10 @@ Statistics FileSession::statistics() {
   result.waits = list.waits;
   result.droppedWaits = list.droppedWaits;
   result.warning = device->warning();
+  bool isFree = !options.deterministic && options.device != "host";
+  for (const ProgramNode &node : loaded.nodes)
+    result.nondeterministicNodes +=
+        isFree && node.queue == Queue::Compute && choosesAlgorithm(node.op->id);
   return result;
 }
 

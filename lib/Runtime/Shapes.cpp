@@ -155,6 +155,7 @@ bool Binder::fillCall(const ProgramNode &node, KernelCall &call) {
   call.sinceVersion = node.sinceVersion;
   call.attributes = &node.attributes;
   call.numOutputs = node.numParts();
+  call.deterministic = shapes.deterministic;
   for (unsigned i = 0; i < node.operands.size(); ++i) {
     TensorView &view = call.operands.emplace_back();
     const HostValue *&launch = call.launch.emplace_back(nullptr);
@@ -237,8 +238,8 @@ void Binder::checkFits(const ProgramNode &node, unsigned output) const {
                 ", and its place has " + std::to_string(value.plannedBytes));
 }
 
-Shapes::Shapes(const Program &program, Device &device)
-    : program(program), dryRun(device) {
+Shapes::Shapes(const Program &program, Device &device, bool deterministic)
+    : program(program), deterministic(deterministic), dryRun(device) {
   constants.resize(program.values.size());
   for (uint32_t i = 0; i < program.values.size(); ++i) {
     const ProgramValue &value = program.values[i];

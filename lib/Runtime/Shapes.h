@@ -50,7 +50,8 @@ using FedValues = std::vector<HostValuePointer>;
 
 class Shapes {
 public:
-  Shapes(const Program &program, Device &device);
+  /// `deterministic`: of all calls, see KernelCall.
+  Shapes(const Program &program, Device &device, bool deterministic);
 
   /// Binds at the bound of every dimension. Nodes whose shapes depend on the
   /// values of feeds are left unknown. Throws Error that names the node: what
@@ -91,6 +92,7 @@ private:
   bool decidesShapes(uint32_t value) const;
 
   const Program &program;
+  bool deterministic;
   DryRun dryRun;
   std::vector<HostValuePointer> constants; // by value; of launch constants
   std::vector<uint32_t> fedIndex;          // by value, or kNone

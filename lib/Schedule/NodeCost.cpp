@@ -86,9 +86,14 @@ int64_t countTouchedBytes(const Node &node) {
 int64_t countScratchBytes(const Node &node, bool onCard) {
   if (!node.info)
     return 0;
+  const DataType type =
+      node.operand(0) ? node.operand(0)->type.elem : DataType::Undefined;
   const ScratchFormula formula =
-      onCard ? deviceScratch(node.info->id) : node.info->scratch;
-  const int64_t inputs = bytesOf(node.operands());
+      onCard ? deviceScratch(node.info->id, type) : node.info->scratch;
+  int64_t inputs = 0;
+  for (unsigned i = 0; i < node.operands().size(); ++i)
+    if (formula.counts(i))
+      inputs += bytesOf(node.operands().slice(i, 1));
   const int64_t outputs = bytesOf(node.results());
   // Percent of each, rounded up; split so that no product overflows.
   auto percent = [](int64_t bytes, int64_t share) {

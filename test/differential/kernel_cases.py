@@ -228,6 +228,20 @@ def attention():
         add("Attention", [q, k, v], opset=25, left_window_size=left, right_window_size=right, reference=True)
     q = draw(2, 2, 70, 8)
     add("Attention", [q, draw(2, 2, 70, 8, seed=1), draw(2, 2, 70, 8, seed=2)], opset=23, is_causal=1, reference=True)
+    for dtype in (F32, F16):  # what fused kernels take, and what they do not
+        q, k, v = draw(2, 9, 64, dtype=dtype), draw(2, 9, 16, dtype=dtype, seed=1), draw(2, 9, 16, dtype=dtype, seed=2)
+        flat = {"q_num_heads": 8, "kv_num_heads": 2, "reference": True}
+        mask = draw(2, 1, 9, 9, dtype=bool, seed=3) | np.eye(9, dtype=bool)
+        for causal in (0, 1):
+            add("Attention", [q, k, v], opset=23, is_causal=causal, **flat)
+            add("Attention", [q, k, v, mask], opset=23, is_causal=causal, **flat)
+        add("Attention", [q, k, v, draw(2, 8, 9, 9, dtype=dtype, seed=4)], opset=24, **flat)
+        add("Attention", [q, k, v], opset=23, is_causal=1, softcap=2.0, **flat)
+        past = [draw(2, 2, 4, 8, dtype=dtype, seed=5), draw(2, 2, 4, 8, dtype=dtype, seed=6)]
+        add("Attention", [q, k, v, None, *past], opset=23, outputs=3, is_causal=1, **flat)
+        add("Attention", [q, k[:, :1], v[:, :1], None, *past], opset=23, outputs=1, **flat)
+        for rows in (3, 14):  # fewer and more than keys
+            add("Attention", [draw(2, rows, 64, dtype=dtype), k, v], opset=23, is_causal=1, **flat)
     for interleaved, rotated in itertools.product((0, 1), (0, 4)):
         half = (rotated or 8) // 2
         cache = [draw(10, half, seed=1), draw(10, half, seed=2)]

@@ -276,6 +276,23 @@ class DeviceForms(unittest.TestCase):
 
     test_bfloat16 = Kernels.test_bfloat16
 
+    def test_attention_in_tiles(self):
+        """Scores of more than a tile, by rows and by heads, against the host's kernel."""
+        r = np.random.RandomState(0)
+        host = Probe()
+        for dtype, attributes, masked in ((np.float32, {"softcap": 4.0, "is_causal": 1}, False),
+                                          (np.float16, {"softcap": 4.0}, True),
+                                          (np.float32, {"left_window_size": 60, "right_window_size": 9}, False)):
+            with self.subTest(dtype=dtype, **attributes):
+                call = [r.standard_normal((2, heads, 700, 16)).astype(dtype) for heads in (8, 2, 2)]
+                if masked:
+                    call.append(r.rand(2, 8, 700, 700) > 0.3)
+                node = helper.make_node("Attention", ["x"] * len(call), ["y"], **attributes)
+                got, figures = self.probe.run(node, 25, call, 1)
+                self.assertLessEqual(figures["scratch"], figures["planned_scratch"])
+                want, _ = host.run(node, 25, call, 1)
+                self.assertLessEqual(toolkit.relative_error(got[0], want[0]), 1e-5 if dtype == np.float32 else 2e-3)
+
     def test_updates(self):
         """Like the host's kernels but for the last bit: roots of ATen's CPU library are not rounded correctly, a card's
         are (script/gpu-test compares bits)."""

@@ -187,11 +187,14 @@ Json describe(const KernelProfile &profile, const Run &run,
          {"bytes", run.bytes[i]},
          {"address", reinterpret_cast<uint64_t>(run.outputs[i].data())}});
   }
-  for (const TensorView &view : call.operands)
-    if (view.data)
+  const ScratchFormula formula =
+      call.place.usesDeviceForms()
+          ? deviceScratch(row.id, call.operands[0].type)
+          : row.scratch;
+  for (size_t i = 0; i < call.operands.size(); ++i)
+    if (const TensorView &view = call.operands[i];
+        view.data && formula.counts(i))
       operandBytes += packedBytes(view.type, elements(view.dims));
-  const ScratchFormula &formula =
-      call.place.usesDeviceForms() ? deviceScratch(row.id) : row.scratch;
   return {{"outputs", outputs},
           {"requests", profile.requests},
           {"scratch", profile.scratchBytes},

@@ -89,7 +89,7 @@ std::vector<Candidate> candidatesOf(Shape shape) {
       mutants = graphMutants(shape, *graph, random);
     } else {
       mutants = launchMutants(
-          shape, rt::makeLaunchList(rt::Program::read(base.schedule.path, "")));
+          shape, rt::makeLaunchList(rt::Program::read(base.schedule.path, {})));
     }
     for (Mutant &mutant : mutants)
       candidates.push_back({&base, std::move(mutant)});
@@ -114,7 +114,7 @@ struct Trial {
 std::string launchRefusal(const std::string &path,
                           const std::function<void(rt::LaunchList &)> &edit) {
   try {
-    rt::LaunchList list = rt::makeLaunchList(rt::Program::read(path, ""));
+    rt::LaunchList list = rt::makeLaunchList(rt::Program::read(path, {}));
     if (edit) {
       edit(list);
       list.refresh();

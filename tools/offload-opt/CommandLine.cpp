@@ -48,9 +48,10 @@ cl::opt<bool>
     noCopy("no-copy", cl::cat(files),
            cl::desc("Leave external data where it is, also where the\n"
                     "output goes to another folder"));
-cl::opt<std::string>
-    dataFolder("data-folder", cl::value_desc("DIR"), cl::cat(files),
-               cl::desc("Trust external data in this folder too"));
+cl::list<std::string>
+    dataFolders("data-folder", cl::value_desc("DIR"), cl::cat(files),
+                cl::desc("Trust external data in this folder too; may be\n"
+                         "given several times"));
 cl::opt<std::string>
     memory("device-memory", cl::value_desc("SIZE|auto"), cl::cat(planning),
            cl::desc("All that may be taken from the device: 8GiB,\n"
@@ -273,7 +274,7 @@ llvm::Expected<CommandLine> parseCommandLine(int argc, char **argv) {
   line.input = input;
   line.output = output;
   line.noCopy = noCopy;
-  line.dataFolder = dataFolder;
+  line.dataFolders.assign(dataFolders.begin(), dataFolders.end());
   line.reproducer = reproducer;
   line.printIrAfter = printIrAfter;
   line.printIrAfterChange = printIrAfterChange;

@@ -39,7 +39,7 @@ struct CommandLine {
 
   // Files.
   bool noCopy = false;
-  std::string dataFolder;
+  std::vector<std::string> dataFolders;
   std::string reproducer;
 
   // Compiler work.

@@ -94,7 +94,7 @@ bool Job::wantsPlanAlone() const {
 llvm::Error Job::readModel() {
   ImportOptions options;
   options.dims = line.dims;
-  options.dataFolder = line.dataFolder;
+  options.dataFolders = line.dataFolders;
   auto read = importModel(line.input, options);
   if (!read)
     return read.takeError();

@@ -75,9 +75,13 @@ void remarkUselessFlags(const CommandLine &line, const Graph &graph,
   }
   if (line.noCopy)
     remarkNoCopy(line, graph);
-  if (!line.dataFolder.empty() && !needsDataFolder(graph, line.dataFolder))
-    remark("--data-folder=" + line.dataFolder,
-           "the model's external data lies in its own folder");
+  for (const std::string &folder : line.dataFolders)
+    if (!needsDataFolder(graph, folder))
+      remark("--data-folder=" + folder,
+             line.dataFolders.size() == 1
+                 ? "the model's external data lies in its own folder"
+                 : "no external data from outside of the model's folder lies "
+                   "there");
 }
 
 } // namespace offload::tool

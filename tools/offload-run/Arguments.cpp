@@ -17,11 +17,21 @@ namespace {
 
 using rt::Error;
 
-NamedFile namedFile(const std::string &flag, const std::string &text) {
-  size_t equals = text.find('=');
-  if (equals == 0 || equals == std::string::npos || equals + 1 == text.size())
-    throw Error(flag + " takes NAME=FILE.npy, not '" + text + "'");
-  return {text.substr(0, equals), text.substr(equals + 1)};
+std::vector<NamedFile> namedFiles(const std::string &flag,
+                                  const std::vector<std::string> &texts) {
+  std::vector<NamedFile> files;
+  for (const std::string &text : texts) {
+    size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == text.size())
+      throw Error(flag + " takes NAME=FILE.npy, not '" + text + "'");
+    NamedFile file(text.substr(0, equals), text.substr(equals + 1));
+    for (const NamedFile &other : files)
+      if (other.first == file.first)
+        throw Error(flag + " gives '" + file.first + "' twice, by '" +
+                    other.second + "' and by '" + file.second + "'");
+    files.push_back(std::move(file));
+  }
+  return files;
 }
 
 std::vector<std::string> splitAtColons(const std::string &text) {
@@ -130,6 +140,11 @@ void declare(CLI::App &app, Arguments &arguments, Flags &flags) {
                      std::to_string(kTimedRuns) +
                      " runs as a Chrome trace (chrome://tracing, Perfetto)")
       ->type_name("FILE.json");
+  app.add_flag_callback(
+      "--nondeterministic",
+      [&arguments] { arguments.session.deterministic = false; },
+      "Let libraries on a card take the fastest algorithm, also one whose bits "
+      "differ from run to run");
   app.add_flag("--poison", arguments.session.poison,
                "Fill device memory with NaN before its first and after its "
                "last use");
@@ -138,9 +153,11 @@ void declare(CLI::App &app, Arguments &arguments, Flags &flags) {
                  "random time up to MS; may be given several times")
       ->type_name("QUEUE:MS[:SEED]")
       ->allow_extra_args(false);
-  app.add_option("--data-folder", arguments.session.dataFolder,
-                 "Folder outside of the file's that weights may be read from")
-      ->type_name("DIR");
+  app.add_option("--data-folder", arguments.session.dataFolders,
+                 "Folder outside of the file's that weights may be read from; "
+                 "may be given several times")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
 }
 
 /// CLI11's message as one line.
@@ -168,12 +185,9 @@ std::optional<Arguments> parseArguments(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     throw Error(oneLine(error.what()) + "; --help lists the flags");
   }
-  for (const std::string &text : flags.inputs)
-    arguments.inputs.push_back(namedFile("--input", text));
-  for (const std::string &text : flags.states)
-    arguments.states.push_back(namedFile("--state", text));
-  for (const std::string &text : flags.weights)
-    arguments.weights.push_back(namedFile("--weight", text));
+  arguments.inputs = namedFiles("--input", flags.inputs);
+  arguments.states = namedFiles("--state", flags.states);
+  arguments.weights = namedFiles("--weight", flags.weights);
   for (const std::string &text : flags.delays)
     arguments.session.delays.push_back(queueDelay(text));
   arguments.stats = statsForm(flags.stats);

@@ -59,6 +59,7 @@ std::string statisticsJson(const rt::Statistics &statistics,
   json["changed_outputs"] = changedOutputs;
   json["waits"] = statistics.waits;
   json["dropped_waits"] = statistics.droppedWaits;
+  json["nondeterministic_nodes"] = statistics.nondeterministicNodes;
   return json.dump(2) + "\n";
 }
 
@@ -86,7 +87,8 @@ std::string statisticsText(const rt::Statistics &statistics,
   }
   text << "runs " << statistics.runs << ", changed_outputs " << changedOutputs
        << ", waits " << statistics.waits << ", dropped_waits "
-       << statistics.droppedWaits << "\n";
+       << statistics.droppedWaits << ", nondeterministic_nodes "
+       << statistics.nondeterministicNodes << "\n";
   return text.str();
 }
 

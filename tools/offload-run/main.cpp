@@ -82,17 +82,34 @@ bool haveSameBits(const rt::TensorMap &a, const rt::TensorMap &b) {
       });
 }
 
+/// What --nondeterministic has done, on standard error.
+void remarkOnNumerics(const Arguments &arguments, unsigned nodes) {
+  if (arguments.session.deterministic)
+    return;
+  std::cerr << "offload-run: remark: --nondeterministic";
+  if (arguments.session.device == "host")
+    std::cerr << " changes nothing: on the host each kernel has one order";
+  else if (nodes == 0)
+    std::cerr << " changes nothing: no node of this file has a choice";
+  else
+    std::cerr << ": " << nodes
+              << " nodes run the algorithm that cuDNN finds fastest";
+  std::cerr << "\n";
+}
+
 void report(const Arguments &arguments, rt::Session &session,
             const rt::TensorMap &outputs, uint64_t changedOutputs) {
-  if (std::string text = session.statistics().warning; !text.empty())
-    std::cerr << "offload-run: warning: " << text << "\n";
+  rt::Statistics statistics = session.statistics();
+  if (!statistics.warning.empty())
+    std::cerr << "offload-run: warning: " << statistics.warning << "\n";
+  remarkOnNumerics(arguments, statistics.nondeterministicNodes);
   switch (arguments.stats) {
   case StatsForm::Json:
-    std::cout << statisticsJson(session.statistics(), changedOutputs);
+    std::cout << statisticsJson(statistics, changedOutputs);
     break;
   case StatsForm::Text:
     std::cout << outputLines(outputs)
-              << statisticsText(session.statistics(), changedOutputs);
+              << statisticsText(statistics, changedOutputs);
     break;
   case StatsForm::None:
     std::cout << outputLines(outputs);

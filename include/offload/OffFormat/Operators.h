@@ -45,12 +45,18 @@ enum class WeightRule : uint8_t {
 };
 
 /// Scratch of a kernel beside its outputs, in bytes, as the planner counts it:
-/// inputPercent/100 of the operands' bytes + outputPercent/100 of the outputs'
-/// bytes + constantBytes. The runtime's dry run compares.
+/// inputPercent/100 of the bytes of the operands in `operands` +
+/// outputPercent/100 of the outputs' bytes + constantBytes. The runtime's dry
+/// run compares.
 struct ScratchFormula {
   uint16_t inputPercent = 0;
   uint16_t outputPercent = 0;
   uint32_t constantBytes = 0;
+  uint32_t operands = ~0u; // bit i: operand i
+
+  bool counts(size_t operand) const {
+    return operand >= 32 || (operands >> operand & 1);
+  }
 };
 
 struct OperatorInfo {
@@ -78,8 +84,9 @@ struct OperatorInfo {
   bool supportsType(DataType type) const;
 };
 
-/// Scratch of the row's kernel on a card (DeviceScratch.def).
-ScratchFormula deviceScratch(Op op);
+/// Scratch of the row's kernel on a card for operands of that type
+/// (DeviceScratch.def).
+ScratchFormula deviceScratch(Op op, DataType type);
 
 /// All rows, in table order; index = Op.
 std::span<const OperatorInfo> operatorTable();

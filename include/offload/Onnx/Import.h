@@ -18,9 +18,9 @@ struct ImportOptions {
   /// `--dim` arguments as given: "batch=4" fixes a named dimension, "batch<=4"
   /// bounds it, "x:1=48" and "x:1<=48" do so for axis 1 of input x.
   std::vector<std::string> dims;
-  /// A folder that external data may lie in though it is outside of the
-  /// model's (`--data-folder`); empty: none.
-  std::string dataFolder;
+  /// Folders that external data may lie in though they are outside of the
+  /// model's (`--data-folder`).
+  std::vector<std::string> dataFolders;
 };
 
 /// Reads, checks and normalizes a model: local functions other than those of

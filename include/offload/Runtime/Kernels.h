@@ -49,6 +49,9 @@ struct KernelCall {
   /// Scratch that the plan gives the call, or -1: any. Libraries that have
   /// several algorithms take one that needs no more.
   int64_t plannedScratchBytes = -1;
+  /// False: where choosesAlgorithm() holds, a library may take the algorithm
+  /// that it finds fastest, also one whose bits differ from run to run.
+  bool deterministic = true;
 };
 
 struct OutputProfile {
@@ -81,6 +84,10 @@ KernelProfile profileKernel(const KernelCall &call);
 void runKernel(const KernelCall &call, const KernelProfile &profile,
                std::span<void *const> places, void *scratch,
                int64_t scratchBytes);
+
+/// Whether a library chooses between algorithms in the row's form for devices:
+/// KernelCall::deterministic then has a say.
+bool choosesAlgorithm(Op op);
 
 /// Whether the row has another form for devices than for the host.
 bool hasDeviceForm(Op op);

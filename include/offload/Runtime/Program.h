@@ -1,6 +1,6 @@
 // A `.off` as a flat list: what the runtime knows of a file before it runs it.
 //
-//   Program program = Program::read("model.off", "");
+//   Program program = Program::read("model.off", {});
 //
 // Values and nodes are numbered; a node names its operands by number, and node
 // order is issue order. Reading checks the form and all rules of docs/format.md
@@ -140,9 +140,10 @@ struct Program {
   int64_t deviceMemoryBytes = -1;   //
   std::shared_ptr<DataFiles> files; // owns what `contents` point to
 
-  /// Reads and checks a file. `dataFolder`: where external data may lie besides
-  /// the file's own folder; may be empty. Throws Error.
-  static Program read(const std::string &path, const std::string &dataFolder);
+  /// Reads and checks a file. `dataFolders`: where external data may lie
+  /// besides the file's own folder. Throws Error.
+  static Program read(const std::string &path,
+                      const std::vector<std::string> &dataFolders);
 
   /// "[fc1] Gemm on compute", for messages.
   std::string describe(uint32_t node) const;

@@ -35,13 +35,20 @@ struct SessionOptions {
   /// every value after its last use.
   bool poison = false;
   std::vector<QueueDelay> delays;
+  /// The same inputs give the same bits in each run. False: on a card, cuDNN
+  /// measures its algorithms for each convolution once and takes the fastest
+  /// that fits the planned scratch, also one whose bits differ from run to run.
+  /// Holds for this session alone; the host has one order for each kernel.
+  /// Precision is another matter: float32 is never shortened.
+  bool deterministic = true;
   /// Keep the times of queues and operations, of the last `timedRuns` runs (at
   /// least 1): of these timeline() tells, and of the last one statistics(). On
   /// a card each operation then takes a few microseconds more.
   bool keepTimes = false;
   unsigned timedRuns = 1;
-  /// Folder that external data may lie in though it is outside of the file's.
-  std::string dataFolder;
+  /// Folders that external data may lie in though they are outside of the
+  /// file's.
+  std::vector<std::string> dataFolders;
   /// Called on the queue's thread before the operation of that name runs; what
   /// it throws is an error of that node. For tests of error paths.
   std::function<void(const std::string &node)> beforeNode;
@@ -82,6 +89,9 @@ struct Statistics {
   std::array<QueueStatistics, kNumQueues> queues;
   uint64_t runs = 0;
   unsigned waits = 0, droppedWaits = 0; // of the launch list
+  /// Nodes whose bits may differ from run to run: none unless
+  /// SessionOptions::deterministic is false.
+  unsigned nondeterministicNodes = 0;
   std::string warning; // what is slower or less than asked for; "" mostly
 };
 

@@ -93,6 +93,10 @@ int64_t FirstFit::place(int64_t bytes) {
 
 void FirstFit::release(int64_t offset) { used.erase(offset); }
 
+int64_t FirstFit::endBytes() const {
+  return used.empty() ? 0 : used.rbegin()->first + used.rbegin()->second;
+}
+
 AllocationFrame::AllocationFrame(bool isCuda) : isCuda(isCuda) {
   installOnce();
   if (threadFrame)
@@ -132,6 +136,11 @@ void *AllocationFrame::request(size_t bytes) {
   void *data = serve(requests, static_cast<int64_t>(bytes));
   ++requests; // not where it failed
   return data;
+}
+
+int64_t AllocationFrame::largestRequest() {
+  std::lock_guard lock(mutex);
+  return std::max<int64_t>(roomBytes(), 0) / kAlignBytes * kAlignBytes;
 }
 
 bool AllocationFrame::release(void *data) {
@@ -242,6 +251,9 @@ void *PlacedFrame::serve(unsigned request, int64_t bytes) {
   }
   return scratch + offset;
 }
+
+/// Gaps before the last range are not counted on.
+int64_t PlacedFrame::roomBytes() const { return scratchBytes - fit.endBytes(); }
 
 bool PlacedFrame::takeBack(void *data) {
   for (const Place &place : places)

@@ -30,6 +30,8 @@ public:
   int64_t place(int64_t bytes);
   void release(int64_t offset);
   int64_t highWaterBytes() const { return highWater; }
+  /// End of the last range in use.
+  int64_t endBytes() const;
 
 private:
   std::map<int64_t, int64_t> used; // offset -> bytes
@@ -54,6 +56,10 @@ public:
   /// would pass `bytes`. It is not counted, so a library may go on with an
   /// algorithm that needs less.
   virtual void limit(int64_t bytes) = 0;
+  static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+  /// The largest request that is sure to be served now, as far as the limit
+  /// goes.
+  int64_t largestRequest();
 
   /// The frame that serves this thread's requests of that kind, or null.
   static AllocationFrame *ofThread(bool isCuda);
@@ -64,6 +70,7 @@ public:
 protected:
   virtual void *serve(unsigned request, int64_t bytes) = 0;
   virtual bool takeBack(void *data) = 0;
+  virtual int64_t roomBytes() const = 0;
   /// Ends the frame; each final class calls it first in its destructor, since
   /// the functions above are gone afterwards.
   void close();
@@ -92,12 +99,14 @@ private:
   void *serve(unsigned request, int64_t bytes) override;
   bool takeBack(void *data) override;
 
+  int64_t roomBytes() const override { return mostBytes - liveBytes; }
+
   void *take(int64_t bytes);
   void giveBack(void *data);
 
   KernelPlace place;
   FirstFit fit; // of the place's profile memory
-  int64_t mostBytes = std::numeric_limits<int64_t>::max();
+  int64_t mostBytes = kNoLimit;
   int64_t liveBytes = 0;
   struct Step {
     unsigned request = 0;
@@ -115,6 +124,8 @@ public:
     void *data = nullptr;
     int64_t bytes = 0;
   };
+  /// For `expectedRequests`: as many as there come.
+  static constexpr unsigned kAnyRequests = ~0u;
   PlacedFrame(bool isCuda, std::vector<Place> places, void *scratch,
               int64_t scratchBytes, unsigned expectedRequests);
   ~PlacedFrame() override;
@@ -124,6 +135,7 @@ public:
 private:
   void *serve(unsigned request, int64_t bytes) override;
   bool takeBack(void *data) override;
+  int64_t roomBytes() const override;
 
   std::vector<Place> places;
   std::byte *scratch;

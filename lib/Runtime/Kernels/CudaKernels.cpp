@@ -34,7 +34,7 @@ namespace {
 
 /// LibTorch knows memory by its address, so each request of no bytes needs one
 /// of its own.
-void *allocate(size_t bytes, int device, cudaStream_t) {
+void *serve(size_t bytes, int device, cudaStream_t) {
   if (bytes == 0)
     return new std::byte;
   if (AllocationFrame *frame = AllocationFrame::ofThread(true))
@@ -49,7 +49,7 @@ void *allocate(size_t bytes, int device, cudaStream_t) {
   return data;
 }
 
-void release(void *data, size_t bytes, int device, cudaStream_t) {
+void takeBack(void *data, size_t bytes, int device, cudaStream_t) {
   if (bytes == 0) {
     delete static_cast<std::byte *>(data);
     return;
@@ -72,12 +72,30 @@ void setNumerics() {
   context.setAllowBF16ReductionCuBLAS(false);
 }
 
+/// Libraries that choose between algorithms ask how much room there is.
+class PlannedAllocator final
+    : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAllocator {
+public:
+  PlannedAllocator() : CUDAPluggableAllocator(serve, takeBack) {}
+  void cacheInfo(c10::DeviceIndex device, size_t *largestBlock) override {
+    if (AllocationFrame *frame = AllocationFrame::ofThread(true)) {
+      *largestBlock = static_cast<size_t>(frame->largestRequest());
+      return;
+    }
+    c10::cuda::CUDAGuard guard(device);
+    size_t total = 0;
+    if (cudaMemGetInfo(largestBlock, &total) != cudaSuccess) {
+      cudaGetLastError();
+      *largestBlock = 0;
+    }
+  }
+};
+
 void installOnce() {
   static std::once_flag once;
   std::call_once(once, [] {
-    namespace allocators = torch::cuda::CUDAPluggableAllocator;
-    allocators::changeCurrentAllocator(
-        allocators::createCustomAllocator(allocate, release));
+    torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(
+        std::make_shared<PlannedAllocator>());
     at::globalContext().lazyInitDevice(at::kCUDA);
     setNumerics();
   });

@@ -2,10 +2,13 @@
 //
 // In:  input [N, C, ...], for convolutions a weight and an optional bias.
 // Out: contiguous [N, M, ...].
-// How: ATen's convolution (cuDNN's deterministic algorithms) and pooling. Pads
-//      that differ at the two ends, and those of a pooling, are made first as a
-//      padded copy of the input. One-dimensional windows get a second dimension
-//      of size 1. Averages of dilated windows are sums of strided slices.
+// How: ATen's convolution (cuDNN's deterministic algorithms, or where the call
+//      leaves it free the one that cuDNN measures as the fastest; that is said
+//      to each call, since LibTorch's own switch is one for the process) and
+//      pooling. Pads that differ at the two ends, and those of a pooling, are
+//      made first as a padded copy of the input. One-dimensional windows get a
+//      second dimension of size 1. Averages of dilated windows are sums of
+//      strided slices.
 
 #include "Allocation.h"
 #include "AxisMap.h"
@@ -142,11 +145,43 @@ Dims countsAlong(const DevicePooling &pooling, size_t i, bool withPads) {
   return counts;
 }
 
-/// cuDNN then takes the first of its algorithms whose workspace is planned.
-void limitWorkspace(const KernelContext &context, int64_t outputBytes) {
-  AllocationFrame *frame = AllocationFrame::ofThread(!context.place().onHost());
-  if (frame && context.plannedScratchBytes() >= 0)
-    frame->limit(context.plannedScratchBytes() + alignUp(outputBytes));
+/// While one lives, cuDNN takes only those of its algorithms whose workspace is
+/// planned. `outputBytes`: of an output that is in no scratch.
+class WorkspaceLimit {
+public:
+  WorkspaceLimit(const KernelContext &context, int64_t outputBytes)
+      : frame(AllocationFrame::ofThread(!context.place().onHost())) {
+    if (frame && context.plannedScratchBytes() >= 0)
+      frame->limit(context.plannedScratchBytes() + alignUp(outputBytes));
+  }
+  WorkspaceLimit(const WorkspaceLimit &) = delete;
+  WorkspaceLimit &operator=(const WorkspaceLimit &) = delete;
+  ~WorkspaceLimit() {
+    if (frame)
+      frame->limit(AllocationFrame::kNoLimit);
+  }
+
+private:
+  AllocationFrame *frame;
+};
+
+struct ConvolutionCall {
+  const at::Tensor &x, &weight;
+  std::optional<at::Tensor> bias;
+  const Window &window;
+  const Dims &pads;
+  bool isTransposed = false;
+  int64_t outputBytes = 0; // see WorkspaceLimit
+};
+
+at::Tensor convolve(const KernelContext &context, const ConvolutionCall &call) {
+  WorkspaceLimit limit(context, call.outputBytes);
+  Dims none(call.window.rank(), 0);
+  bool benchmark = !context.deterministic(), useCuDNN = true, useTF32 = false;
+  return at::_convolution(call.x, call.weight, call.bias, call.window.strides,
+                          call.pads, call.window.dilations, call.isTransposed,
+                          none, context.intAttr("group", 1), benchmark,
+                          context.deterministic(), useCuDNN, useTF32);
 }
 
 /// Bytes of [N, channels, sizes...] in the type of `x`.
@@ -168,16 +203,16 @@ OFFLOAD_DEVICE_KERNEL(Conv) {
                 " channels a group, the input has " +
                 std::to_string(x.size(1)) + " in " + std::to_string(groups) +
                 " groups");
-  Dims pads = window.padsBegin, none(window.rank(), 0);
+  Dims pads = window.padsBegin;
   if (window.padsBegin != window.padsEnd) {
     x = padded(x, window.padsBegin, window.padsEnd, 0);
-    pads = none;
+    pads.assign(window.rank(), 0);
   }
-  limitWorkspace(context, imageBytes(x, weight.size(0), positions));
   at::Tensor bias = context.optionalOperand(2);
-  return {at::convolution(
-      x, weight, bias.defined() ? std::optional(bias) : std::nullopt,
-      window.strides, pads, window.dilations, false, none, groups)};
+  return {convolve(context,
+                   {x, weight,
+                    bias.defined() ? std::optional(bias) : std::nullopt, window,
+                    pads, false, imageBytes(x, weight.size(0), positions)})};
 }
 
 OFFLOAD_DEVICE_KERNEL(ConvTranspose) {
@@ -192,8 +227,7 @@ OFFLOAD_DEVICE_KERNEL(ConvTranspose) {
   at::Tensor bias = context.optionalOperand(2);
   // Without pads, then cut or extended: pads and output sizes of every kind.
   at::Tensor full =
-      at::convolution(x, weight, {}, window.strides, none, window.dilations,
-                      true, none, context.intAttr("group", 1));
+      convolve(context, {x, weight, std::nullopt, window, none, true, 0});
   Dims begin(window.rank()), end(window.rank());
   for (size_t i = 0; i < window.rank(); ++i) {
     begin[i] = -window.padsBegin[i];

@@ -55,6 +55,7 @@ public:
   const KernelPlace &place() const { return call.place; }
   int32_t *problem() const { return call.problem; }
   int64_t plannedScratchBytes() const { return call.plannedScratchBytes; }
+  bool deterministic() const { return call.deterministic; }
 
   /// Whether the operand is there, as data or as a launch value.
   bool has(unsigned i) const;

@@ -88,15 +88,49 @@ TEST(PlacedFrame, RefusesWhatDoesNotFit) {
   Block out(4096), scratch(1024);
   PlacedFrame frame(false, {{0, out.data, 400}}, scratch.data, 1024, 3);
   EXPECT_THROW(floats(101), Error) << "larger than its place";
+  at::Tensor placed = floats(100); // what was refused is not counted
   at::Tensor all = floats(256);
   try {
     floats(1);
     FAIL() << "scratch is full";
-  } catch (const Error &error) {
-    EXPECT_STREQ(error.what(), "asks for 4 bytes of scratch at 1024, its "
-                               "scratch has 1024 bytes");
+  } catch (const c10::OutOfMemoryError &error) { // libraries try less then
+    EXPECT_STREQ(error.what_without_backtrace(),
+                 "asks for 4 bytes of scratch at 1024, its scratch has 1024 "
+                 "bytes");
   }
+  all.reset();
+  at::Tensor third = floats(1);
   EXPECT_THROW(floats(1), Error) << "a fourth request";
+}
+
+TEST(ProfilingFrame, SaysHowMuchRoomItsLimitLeaves) {
+  ProfilingFrame frame;
+  frame.limit(4096 + 100);
+  EXPECT_EQ(frame.largestRequest(), 4096);
+  at::Tensor first = floats(129); // 516 bytes, so 1024
+  EXPECT_EQ(frame.largestRequest(), 3072);
+  EXPECT_THROW(floats(769), c10::OutOfMemoryError);
+  EXPECT_EQ(frame.numRequests(), 1u) << "what failed is not counted";
+  at::Tensor rest = floats(768);
+  EXPECT_EQ(frame.largestRequest(), 0);
+  first.reset();
+  EXPECT_EQ(frame.largestRequest(), 1024);
+}
+
+TEST(PlacedFrame, SaysHowMuchRoomItsScratchLeavesAndTakesAnyRequests) {
+  Block out(4096), scratch(4096);
+  PlacedFrame frame(false, {{0, out.data, 4096}}, scratch.data, 4096,
+                    PlacedFrame::kAnyRequests);
+  EXPECT_EQ(frame.largestRequest(), 4096);
+  at::Tensor placed = floats(1024);
+  EXPECT_EQ(frame.largestRequest(), 4096);
+  at::Tensor one = floats(1), two = floats(1);
+  EXPECT_EQ(frame.largestRequest(), 3072);
+  one.reset();
+  EXPECT_EQ(frame.largestRequest(), 3072) << "a gap is not counted on";
+  two.reset();
+  EXPECT_EQ(frame.largestRequest(), 4096);
+  EXPECT_EQ(frame.numRequests(), 3u);
 }
 
 TEST(AllocationFrame, LeavesOtherThreadsAlone) {

@@ -94,6 +94,10 @@ TEST(ImportTest, RefusesValuesMadeTwiceOrNever) {
              "'y' is made twice");
   EXPECT_HAS(error(model("(float[2] x) => (float[2] x) { x = Relu (x) }")),
              "'x' is made twice");
+  EXPECT_EQ(error(model("(float[2] x) => (float[2] y) "
+                        "{ a = Abs (x) y = Relu (x) y = Relu (a) }")),
+            "'y' is made twice, as a result of [Relu of 'y'] (node 2) and as a "
+            "result of [Relu of 'y'] (node 3)");
   EXPECT_EQ(error(model("(float[2] x) => (float[2] y) { [n] y = Add (x, z) }")),
             "[n] reads 'z', which nothing makes");
   EXPECT_HAS(error(model("(float[2] x) => (float[2] z) { y = Relu (x) }")),

@@ -41,7 +41,7 @@ class ProgramFile : public testing::Test {
 protected:
   TestFolder folder;
   Program read(const std::string &text) {
-    return Program::read(writeText(text, folder / "m.off"), "");
+    return Program::read(writeText(text, folder / "m.off"), {});
   }
   void refused(const std::string &what, const std::string &with,
                std::initializer_list<std::string> parts) {
@@ -84,14 +84,24 @@ TEST_F(ProgramFile, MustBeScheduled) {
 TEST_F(ProgramFile, MustBeAModel) {
   std::string path = folder / "junk.off";
   std::ofstream(path) << "no model at all";
-  expectError([&] { Program::read(path, ""); }, {"junk.off", "no ONNX model"});
-  expectError([&] { Program::read(folder / "none.off", ""); },
-              {"none.off", "cannot read"});
+  expectError([&] { Program::read(path, {}); }, {"junk.off", "no ONNX model"});
+  expectError([&] { Program::read(folder / "none.off", {}); },
+              {"cannot read '" + (folder / "none.off") +
+               "': No such file or directory"});
+  std::string seen;
+  try {
+    Program::read(folder / "none.off", {});
+  } catch (const Error &error) {
+    seen = error.what();
+  }
+  EXPECT_EQ(seen.find("none.off"), seen.rfind("none.off")) << seen;
+  expectError([&] { Program::read(folder.path.string(), {}); },
+              {"cannot read", "no plain file"});
   std::string whole;
   parseText(kSmall).SerializeToString(&whole);
   std::ofstream(path, std::ios::binary | std::ios::trunc)
       << whole.substr(0, whole.size() / 2);
-  expectError([&] { Program::read(path, ""); }, {"junk.off"});
+  expectError([&] { Program::read(path, {}); }, {"junk.off"});
 }
 
 TEST_F(ProgramFile, RefusesWhatItDoesNotKnow) {
@@ -119,7 +129,7 @@ TEST_F(ProgramFile, DamagedBytesAreReadOrRefused) {
       damaged[random() % damaged.size()] = static_cast<char>(random());
     std::ofstream(folder / "m.off", std::ios::binary) << damaged;
     try {
-      Program program = Program::read(folder / "m.off", "");
+      Program program = Program::read(folder / "m.off", {});
       checkTimeline(makeLaunchList(program).timeline);
     } catch (const Error &) {
       ++refusals;
@@ -139,7 +149,7 @@ TEST_F(ProgramFile, ShapesThatNoMemoryHoldsAreRefused) {
                     ->mutable_tensor_type();
   shape->mutable_shape()->mutable_dim(0)->set_dim_value(-2);
   writeModel(model, folder / "m.off");
-  expectError([&] { Program::read(folder / "m.off", ""); },
+  expectError([&] { Program::read(folder / "m.off", {}); },
               {"'x'", "no memory holds"});
 }
 
@@ -314,19 +324,19 @@ protected:
 
 TEST_F(ExternalData, IsMappedAtAnyOffset) {
   writeData(folder / "w.bin", 3);
-  EXPECT_EQ(first(Program::read(write("w.bin", 3, 16), "")), 5);
+  EXPECT_EQ(first(Program::read(write("w.bin", 3, 16), {})), 5);
   writeData(folder / "deep/er/w.bin");
-  EXPECT_EQ(first(Program::read(write("deep/er/w.bin", 0, 16), "")), 5);
+  EXPECT_EQ(first(Program::read(write("deep/er/w.bin", 0, 16), {})), 5);
 }
 
 TEST_F(ExternalData, TooShortNamesTensorFileOffsetAndLength) {
   writeData(folder / "w.bin");
   expectError(
-      [&] { Program::read(write("w.bin", 4, 16), ""); },
+      [&] { Program::read(write("w.bin", 4, 16), {}); },
       {"tensor 'w'", "'w.bin'", "offset 4", "length 16", "ends at 16 bytes"});
-  expectError([&] { Program::read(write("w.bin", 0, 12), ""); },
+  expectError([&] { Program::read(write("w.bin", 0, 12), {}); },
               {"tensor 'w'", "length 12", "take 16 bytes"});
-  expectError([&] { Program::read(write("none.bin", 0, 16), ""); },
+  expectError([&] { Program::read(write("none.bin", 0, 16), {}); },
               {"tensor 'w'", "'none.bin'", "no such file"});
 }
 
@@ -336,16 +346,29 @@ TEST_F(ExternalData, MayNotLeaveTheFolder) {
   std::string up = "../" + outside.path.filename().string() + "/w.bin";
   for (const std::string &location : {up, outside / "w.bin"}) {
     std::string path = write(location, 0, 16);
-    expectError([&] { Program::read(path, ""); },
+    expectError([&] { Program::read(path, {}); },
                 {"tensor 'w'", "leads out", "--data-folder"});
-    EXPECT_EQ(first(Program::read(path, outside.path.string())), 5);
+    EXPECT_EQ(first(Program::read(path, {outside.path.string()})), 5);
   }
   std::filesystem::create_symlink(outside / "w.bin", folder / "link.bin");
   std::string path = write("link.bin", 0, 16);
-  expectError([&] { Program::read(path, ""); }, {"leads out"});
-  EXPECT_EQ(first(Program::read(path, outside.path.string())), 5);
-  expectError([&] { Program::read(path, folder / "nowhere"); },
+  expectError([&] { Program::read(path, {}); }, {"leads out"});
+  EXPECT_EQ(first(Program::read(path, {outside.path.string()})), 5);
+  expectError([&] { Program::read(path, {folder / "nowhere"}); },
               {"no data folder"});
+}
+
+TEST_F(ExternalData, MayLieInAnyOfTheTrustedFolders) {
+  TestFolder outside, other;
+  writeData(outside / "w.bin");
+  std::string path = write(outside / "w.bin", 0, 16);
+  std::vector<std::string> both = {other.path.string(), outside.path.string()};
+  EXPECT_EQ(first(Program::read(path, both)), 5);
+  expectError([&] { Program::read(path, {other.path.string()}); },
+              {"leads out"});
+  both.push_back(folder / "nowhere");
+  expectError([&] { Program::read(path, both); },
+              {"no data folder", "nowhere"});
 }
 
 TEST_F(ExternalData, MayLieBesideTheFileThatALinkLeadsTo) {
@@ -355,7 +378,7 @@ TEST_F(ExternalData, MayLieBesideTheFileThatALinkLeadsTo) {
   write("w.bin", 0, 16, "blobs/2c3d");
   std::filesystem::create_symlink("../blobs/2c3d", folder / "snapshot/m.off");
   std::filesystem::create_symlink("../blobs/0a1b", folder / "snapshot/w.bin");
-  EXPECT_EQ(first(Program::read(folder / "snapshot/m.off", "")), 5);
+  EXPECT_EQ(first(Program::read(folder / "snapshot/m.off", {})), 5);
 }
 
 TEST_F(ExternalData, EmbeddedBytesMustMatchTheShape) {
@@ -366,7 +389,7 @@ TEST_F(ExternalData, EmbeddedBytesMustMatchTheShape) {
       tensor.set_raw_data("seven b");
     }
   writeModel(model, folder / "m.off");
-  expectError([&] { Program::read(folder / "m.off", ""); },
+  expectError([&] { Program::read(folder / "m.off", {}); },
               {"tensor 'w'", "7 bytes", "take 16"});
 }
 
