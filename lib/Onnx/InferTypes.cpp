@@ -15,6 +15,7 @@
 #include "InferContext.h"
 #include "InferValues.h"
 #include "ProtoConvert.h"
+#include "TypeConstraints.h"
 #include "offload/Onnx/Import.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -98,8 +99,13 @@ private:
     if (!schema)
       return makeError("[" + node.name() + "] uses operator " + node.opType +
                        ", for which ONNX has no schema");
+    // Before inference, whose complaints of mixed types are less plain.
+    if (llvm::Error error = checkTypeConstraints(node, *schema))
+      return error;
     AttributeProtos attributes = attributeProtos(node);
     if (llvm::Error error = inferResults(node, *schema, attributes))
+      return error;
+    if (llvm::Error error = checkTypeConstraints(node, *schema))
       return error;
     for (Value *result : node.results())
       if (result)
