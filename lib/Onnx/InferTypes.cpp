@@ -71,10 +71,10 @@ public:
 
   llvm::Error run() {
     for (Value *input : graph.inputs())
-      if (llvm::Error error = checkDeclared(*input))
+      if (llvm::Error error = checkType(*input))
         return error;
     for (Value *constant : graph.initializers())
-      if (llvm::Error error = checkDeclared(*constant))
+      if (llvm::Error error = checkType(*constant))
         return error;
     auto &nodes = graph.nodeList();
     for (auto it = nodes.begin(); it != nodes.end();) {
@@ -109,7 +109,7 @@ private:
       return error;
     for (Value *result : node.results())
       if (result)
-        if (llvm::Error error = checkDeclared(*result))
+        if (llvm::Error error = checkType(*result))
           return error;
     evaluateNode(node, *schema, attributes, facts);
     if (graph.form == Form::Imported && canFold(node, facts))
@@ -293,7 +293,7 @@ private:
       if (result->type.elem == DataType::Undefined)
         if (llvm::Error error = typeOffloadResult(node, i, *result))
           return error;
-      if (llvm::Error error = checkDeclared(*result))
+      if (llvm::Error error = checkType(*result))
         return error;
     }
     return llvm::Error::success();
@@ -320,7 +320,29 @@ private:
 
   //===-- what the model declares -----------------------------------------===//
 
-  /// Fills what is open in the value's type, and refuses a contradiction.
+  /// Fills what is open in the value's type, and refuses a contradiction, or
+  /// more bytes than there can be.
+  llvm::Error checkType(Value &value) {
+    if (llvm::Error error = checkDeclared(value))
+      return error;
+    if (!value.type.isBounded())
+      return llvm::Error::success();
+    const Node *maker = value.definingNode();
+    std::string label =
+        (maker ? "[" + maker->name().str() + "] result '" : std::string("'")) +
+        value.name().str() + "'";
+    llvm::Expected<TensorSize> size =
+        checkedSize(value.type.elem, value.type.dimsAtBound(), label);
+    if (!size)
+      return size.takeError();
+    totalBytes += size->bytes;
+    if (totalBytes <= kMostTotalBytes)
+      return llvm::Error::success();
+    return makeError(label + " makes the values of a step more than " +
+                     llvm::Twine(kMostTotalBytes) +
+                     " bytes together, which cannot be planned");
+  }
+
   llvm::Error checkDeclared(Value &value) {
     auto known = declared.find(value.name());
     if (known == declared.end())
@@ -367,6 +389,9 @@ private:
   Graph &graph;
   const DeclaredTypes &declared;
   FactTable facts;
+  /// Many plans' sums of such a total fit 63 bits.
+  static constexpr int64_t kMostTotalBytes = int64_t(1) << 58;
+  int64_t totalBytes = 0;
   std::map<std::string, int64_t> inputNames; // with their bounds
   std::map<std::string, int64_t> bounds;     // of all names
 };

@@ -1,6 +1,6 @@
 """Small graphs at the edges of what models hold, against ONNX Runtime, at every
 budget of the plan: transposed copies of real size, sizes of zero, constants that
-are outputs. And what offload-run may not write over."""
+are outputs. Sizes that no machine has. And what offload-run may not write over."""
 import os
 import stat
 import sys
@@ -116,6 +116,43 @@ class Outputs(unittest.TestCase):
         reader.join(timeout=30)
         self.assertTrue(stat.S_ISFIFO(pipe.stat().st_mode))
         self.assertEqual(read[0][:2], b"PK")
+
+
+class HugeSizes(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.path = Path(self.scratch.name) / "m.onnx"
+        # The shape of z needs no value of the product.
+        onnx.save(model([node("MatMul", "x w", "y"), node("Concat", "y y", "z", axis=0)], ["z"], [weight("w", 60, 64)],
+                        shape=("batch", 60)), self.path)
+
+    def compile(self, batch, *flags):
+        return toolkit.call("offload-opt", self.path, "-o", self.path.with_suffix(".off"), "--dim", "batch=%d" % batch, *flags)[1]
+
+    def test_more_than_a_process_can_address(self):
+        for batch, name in [(10 ** 12, "'x'"), (56 * 10 ** 10, "[matmul_y] result 'y'"), (3 * 10 ** 11, "[concat_z] result 'z'")]:
+            for flags in ([], ["--target=host"], ["--device-memory=8GiB"]):
+                with self.subTest(batch=batch, flags=flags):
+                    code, err = toolkit.refused("offload-opt", self.path, "-o", self.path.with_suffix(".off"),
+                                                "--dim", "batch=%d" % batch, *flags)
+                    self.assertEqual((code, len(err.splitlines())), (1, 1), err)
+                    self.assertIn(name + " has the shape [", err)
+                    self.assertIn("a process can address no more than 140737488355328", err)
+        for batch in (2 ** 58, 2 ** 62, 2 ** 63 - 1):
+            _, err = toolkit.refused("offload-opt", self.path, "-o", self.path.with_suffix(".off"), "--dim", "batch=%d" % batch)
+            self.assertIn("'x' has the shape [", err)
+            self.assertIn("more than can be counted in bytes", err)
+        self.assertFalse(self.path.with_suffix(".off").exists())
+
+    def test_more_than_this_machine_has(self):
+        self.assertIn("remark: inputs and outputs take 700.35 GiB of host memory", self.compile(10 ** 9))
+        self.assertIn("remark: inputs, outputs and the arena take ", self.compile(10 ** 9, "--target=host"))
+        self.assertNotIn("host memory", self.compile(1000))
+
+    def test_the_predicted_time_of_a_huge_step_is_a_time(self):
+        err = self.compile(10 ** 11)
+        self.assertGreater(float(err.split("predicted step ")[1].split()[0]), 1000)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #include "Job.h"
 
 #include "DeviceMemory.h"
+#include "ScarceMemory.h"
 #include "UselessFlags.h"
 
 #include "offload/Analysis/PrepareForPlan.h"
@@ -334,6 +335,7 @@ llvm::Error Job::printSummary() {
   llvm::errs() << llvm::format(
       "; predicted step %.3f ms\n",
       static_cast<double>(modelNumber(*graph, kStepNsKey)) / 1e6);
+  remarkScarceMemory(*graph, context, peak);
   return llvm::Error::success();
 }
 
