@@ -10,6 +10,7 @@
 
 #include "offload/Runtime/Program.h"
 
+#include "ProgramFunctions.h"
 #include "ProgramReader.h"
 #include "ProgramRules.h"
 
@@ -29,12 +30,14 @@ public:
 
   void run() {
     checkForm();
+    checkFunctions(model);
     readDims();
     addInputsAndConstants();
     readStates();
     for (const RawNode &node : model.nodes)
       addNode(node);
     addOutputs();
+    declareResults();
     pairStates();
     readModelProperties();
     checkNames(kValuePrefix, "value", valueNumbers);
@@ -51,6 +54,7 @@ private:
   void readStates();
   void addNode(const RawNode &raw);
   void addOutputs();
+  void declareResults();
   void pairStates();
   void readModelProperties();
   void checkNames(std::string_view prefix, const char *kind,
@@ -378,6 +382,20 @@ void ProgramBuilder::addOutputs() {
     if (!value.isInput && !value.hasContents)
       declareType(value, type);
     program.outputs.push_back(found->second);
+  }
+}
+
+/// Types of results that are no outputs; the dry run compares.
+void ProgramBuilder::declareResults() {
+  for (RawType &type : model.declared) {
+    auto found = valueNumbers.find(type.name);
+    if (found == valueNumbers.end())
+      continue;
+    ProgramValue &value = program.values[found->second];
+    if (value.maker == kNone || value.type != DataType::Undefined)
+      continue;
+    applyDims(type, false);
+    declareType(value, type);
   }
 }
 

@@ -33,17 +33,26 @@ struct RawNode {
   AttributeMap attributes;
 };
 
+struct RawFunction {
+  std::string domain, name, overload;
+  std::string text; // as functionText() prints it
+  std::map<std::string, int> opsets;
+};
+
 struct RawModel {
   std::map<std::string, int> opsets; // by domain, "" for ai.onnx
   std::map<std::string, std::string, std::less<>> properties;
   std::vector<RawType> inputs, outputs;
   std::vector<RawConstant> constants;
   std::vector<RawNode> nodes;
+  std::vector<RawFunction> functions;
+  std::vector<RawType> declared; // results of nodes, where the file types them
 };
 
 /// Parses the file at `path`; large contents stay where they are and are kept
 /// by `files`. Throws Error: not readable, no ONNX model, data that does not
-/// match its shape, a kind of type or attribute that no node here has.
+/// match its shape, a kind of type or attribute that no node here has, a
+/// property or a domain that is there twice.
 RawModel readModel(const std::string &path, DataFiles &files);
 
 } // namespace offload::rt

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
 namespace offload::rt {
 
@@ -303,13 +304,19 @@ void Rules::checkResult(const ProgramValue &value) const {
 }
 
 void Rules::checkPeak() const {
-  auto compare = [&](int64_t limit, const char *what) {
-    if (limit >= 0 && program.peakBytes > limit)
-      throw Error("its ranges end at " + std::to_string(program.peakBytes) +
-                  " bytes, over its " + what + " of " + std::to_string(limit));
-  };
-  compare(program.plannedPeakBytes, "planned peak");
-  compare(program.deviceMemoryBytes, "device memory");
+  int64_t planned = program.plannedPeakBytes;
+  int64_t budget = program.deviceMemoryBytes;
+  std::string end =
+      "its ranges end at " + std::to_string(program.peakBytes) + " bytes";
+  if (program.peakBytes > INT64_MAX - kAlignBytes)
+    throw Error(end + ", which no memory holds");
+  if (planned >= 0 && planned != alignUp(program.peakBytes))
+    throw Error(end + ", which makes a peak of " +
+                std::to_string(alignUp(program.peakBytes)) +
+                ", and the property 'offload.peak_bytes' is " +
+                std::to_string(planned) + ": compile the model again");
+  if (budget >= 0 && program.peakBytes > budget)
+    throw Error(end + ", over its device memory of " + std::to_string(budget));
   for (uint32_t i = 0; i < program.nodes.size(); ++i) {
     const ProgramNode &node = program.nodes[i];
     if (node.queue == Queue::Compute &&

@@ -50,8 +50,9 @@ struct ProgramValue {
   uint32_t maker = kNone; // node; kNone: a graph input or a constant
   bool isInput = false;
   bool isOutput = false;
-  /// As the file declares them: of inputs, outputs and constants. Others get
-  /// theirs in the dry run.
+  /// As the file declares them. Sizes and types of what nodes make come from
+  /// the dry run, which refuses a file that declares others; Undefined: it
+  /// declares none.
   DataType type = DataType::Undefined;
   std::vector<Dimension> dims;
   /// A constant's contents, or the default of an input; the program's memory or
