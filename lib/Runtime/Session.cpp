@@ -7,6 +7,7 @@
 //      refusal comes before memory is taken. A run checks its feeds before
 //      anything is issued.
 
+#include "CardRoom.h"
 #include "SessionParts.h"
 #include "Staging.h"
 #include "States.h"
@@ -32,8 +33,10 @@ public:
     }
     if (!options.skipVerification)
       proveLaunchList(list, loaded);
-    std::unique_ptr<Memory> arena = prepareDevice();
+    std::unique_ptr<Memory> arena;
     try {
+      checkCardRoom(loaded, options.device, device->cardBefore());
+      arena = prepareDevice();
       bound = shapes.bindAtBound();
     } catch (const Error &error) {
       throw Error("'" + path + "': " + error.what());

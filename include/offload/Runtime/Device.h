@@ -57,6 +57,12 @@ struct Span {
   int64_t startNs = 0, endNs = 0;
 };
 
+/// A card as the driver told of it before a device was made there.
+struct CardState {
+  int64_t freeBytes = -1;  // -1: no card, or nobody can say
+  bool hasContext = false; // this process had a context there already
+};
+
 class Device {
 public:
   static constexpr uint32_t kNoLabel = ~0u;
@@ -136,6 +142,7 @@ public:
   virtual std::unique_ptr<Memory> allocateShared(int64_t bytes) {
     return allocateHost(bytes, false);
   }
+  virtual CardState cardBefore() const { return {}; }
   /// Bytes that are gone from the card since before this device was made, its
   /// context included; -1 where nobody can say.
   virtual int64_t takenBytes() const { return -1; }

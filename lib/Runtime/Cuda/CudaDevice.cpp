@@ -133,6 +133,7 @@ public:
   void prepareKernels() override { warmUpKernels(kernelPlace(Queue::Compute)); }
   bool copiesNeedPinned() const override { return true; }
   bool isPinned(const void *data, int64_t bytes) const override;
+  CardState cardBefore() const override { return before; }
   int64_t takenBytes() const override;
   std::string warning() const override { return firstWarning; }
 
@@ -147,7 +148,7 @@ private:
   void issue(Queue queue, Span::Kind kind, const Issue &body);
 
   int index;
-  int64_t freeBefore;
+  CardState before;
   FirstError failure;
   bool isLost = false;
   unsigned stepsKept = 0, stepsBegun = 0; // of these at most all that are kept
@@ -177,7 +178,8 @@ int existing(int index) {
 }
 
 CudaDevice::CudaDevice(int number)
-    : index(existing(number)), freeBefore(freeBytesOfCard(index)),
+    : index(existing(number)),
+      before{freeBytesOfCard(index), hasContextOnCard(index)},
       cardClock(index) {
   for (auto &stream : streams)
     stream = std::make_unique<Stream>(index);
@@ -378,7 +380,7 @@ bool CudaDevice::isPinned(const void *data, int64_t bytes) const {
 
 int64_t CudaDevice::takenBytes() const {
   int64_t now = freeBytesOfCard(index);
-  return freeBefore < 0 || now < 0 ? -1 : freeBefore - now;
+  return before.freeBytes < 0 || now < 0 ? -1 : before.freeBytes - now;
 }
 
 } // namespace

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include <cuda.h>
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -201,6 +202,24 @@ int64_t freeBytesOfCard(int index) {
     return -1;
   }
   return management.freeBytes(bus);
+}
+
+bool hasContextOnCard(int index) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (!driver)
+    return false;
+  auto getDevice =
+      reinterpret_cast<decltype(&cuDeviceGet)>(dlsym(driver, "cuDeviceGet"));
+  auto getState = reinterpret_cast<decltype(&cuDevicePrimaryCtxGetState)>(
+      dlsym(driver, "cuDevicePrimaryCtxGetState"));
+  CUdevice device = 0;
+  unsigned flags = 0;
+  int isActive = 0;
+  bool isTold = getDevice && getState &&
+                getDevice(&device, index) == CUDA_SUCCESS &&
+                getState(device, &flags, &isActive) == CUDA_SUCCESS;
+  dlclose(driver); // CUDA's runtime keeps it
+  return isTold && isActive != 0;
 }
 
 } // namespace offload::rt
