@@ -305,6 +305,8 @@ private:
       result.type = TensorType{DataType::Bool, true, {}};
       return llvm::Error::success();
     }
+    if (node.isOffload("Linear"))
+      return typeLinear(node, result);
     // An update gives w, then its state, from (w, g, state...): the gradient
     // is passed over. Everything else gives its operands in their order.
     bool isUpdate = node.isOffload("SGD") || node.isOffload("AdamW");
@@ -315,6 +317,17 @@ private:
                        ") has no operand for its result '" + result.name() +
                        "'");
     result.type = source->type;
+    return llvm::Error::success();
+  }
+
+  llvm::Error typeLinear(const Node &node, Value &result) {
+    const Value *x = node.operand(0), *w = node.operand(1);
+    if (!x || !w || !x->type.hasRank || x->type.dims.empty() ||
+        w->type.dims.size() != 2)
+      return makeError("[" + node.name() + "] (Linear) needs an operand with " +
+                       "dimensions and a matrix");
+    result.type = x->type;
+    result.type.dims.back() = w->type.dims.back();
     return llvm::Error::success();
   }
 

@@ -63,6 +63,7 @@ private:
   const OperatorInfo *findRow(const RawNode &raw, int &since);
   void readOperands(const RawNode &raw, ProgramNode &node);
   void addResult(const std::string &name, ProgramNode &node, unsigned index);
+  uint32_t launchOperandsOf(const ProgramNode &node) const;
   Home homeOfResult(const ProgramNode &node) const;
 
   Properties propertiesOf(std::string_view prefix, const std::string &name) {
@@ -285,6 +286,21 @@ void ProgramBuilder::readOperands(const RawNode &raw, ProgramNode &node) {
   }
 }
 
+uint32_t ProgramBuilder::launchOperandsOf(const ProgramNode &node) const {
+  uint32_t operands = node.op->launchOperands;
+  for (unsigned i = 0; i < node.operands.size() && i < 32; ++i) {
+    if (node.operands[i] == kNone)
+      continue;
+    const ProgramValue &value = program.values[node.operands[i]];
+    int64_t elements = 1;
+    for (int64_t dim : value.contentDims)
+      elements *= dim;
+    if (value.isConstant() && isLaunchConstant(node.op->id, i, elements))
+      operands |= 1u << i;
+  }
+  return operands;
+}
+
 Home ProgramBuilder::homeOfResult(const ProgramNode &node) const {
   if (node.queue == Queue::Launch)
     return Home::Launch;
@@ -360,6 +376,7 @@ void ProgramBuilder::addNode(const RawNode &raw) {
   }
   node.scratchBytes = properties.getInt("scratch").value_or(0);
   readOperands(raw, node);
+  node.launchOperands = launchOperandsOf(node);
   for (unsigned i = 0; i < raw.outputs.size(); ++i)
     if (raw.outputs[i].empty())
       node.outputs.push_back(kNone);

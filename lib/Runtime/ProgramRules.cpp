@@ -180,6 +180,7 @@ void Rules::checkLaunchNode(uint32_t number) const {
 void Rules::checkView(uint32_t number) const {
   const ProgramNode &node = program.nodes[number];
   if (node.queue != Queue::Compute || node.op->view == ViewRule::None ||
+      (node.op->view == ViewRule::Part && !node.isLaunchOperand(1)) ||
       std::count_if(node.outputs.begin(), node.outputs.end(),
                     [](uint32_t output) { return output != kNone; }) != 1)
     refuse(number, "cannot make a view");
@@ -348,11 +349,10 @@ void checkArity(const ProgramNode &node, const std::string &overload) {
     Op op;
     size_t least, most, outputs;
   };
-  constexpr Arity arities[] = {{Op::Offload_Wait, 1, 2, 1},
-                               {Op::Offload_Release, 1, 1, 1},
-                               {Op::Offload_Join, 2, 2, 1},
-                               {Op::Offload_SGD, 4, 4, 1},
-                               {Op::Offload_AdamW, 11, 11, 3}};
+  constexpr Arity arities[] = {
+      {Op::Offload_Wait, 1, 2, 1},    {Op::Offload_Release, 1, 1, 1},
+      {Op::Offload_Join, 2, 2, 1},    {Op::Offload_SGD, 4, 4, 1},
+      {Op::Offload_AdamW, 11, 11, 3}, {Op::Offload_Linear, 3, 3, 1}};
   for (const Arity &arity : arities)
     if (node.is(arity.op) &&
         (operands < arity.least || operands > arity.most ||

@@ -251,10 +251,23 @@ llvm::Error Job::writeReproducer(const Pipeline &pipeline) {
   return llvm::Error::success();
 }
 
+/// The default pipeline up to where it plans.
+llvm::Expected<Pipeline> Job::preparation() const {
+  llvm::Expected<Pipeline> pipeline = namedPipeline(kDefaultPipeline);
+  if (!pipeline)
+    return pipeline.takeError();
+  pipeline->erase(llvm::find_if(*pipeline,
+                                [](const PipelineStep &step) {
+                                  return step.pass->leaves != Form::Imported;
+                                }),
+                  pipeline->end());
+  if (graph->form == Form::Imported)
+    return pipeline;
+  return parsePipeline("strip," + printPipeline(*pipeline));
+}
+
 llvm::Error Job::printPlan() {
-  const llvm::StringRef passes =
-      graph->form == Form::Imported ? "classify" : "strip,classify";
-  llvm::Expected<Pipeline> pipeline = parsePipeline(passes);
+  llvm::Expected<Pipeline> pipeline = preparation();
   if (!pipeline)
     return pipeline.takeError();
   Instrument silent{InstrumentOptions()};

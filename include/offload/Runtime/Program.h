@@ -93,6 +93,7 @@ struct ProgramNode {
   std::vector<uint32_t> outputs;  // kNone: nobody wants it
   int64_t scratchBytes = 0;       // planned
   bool isView = false;            // output 0 names operand 0's bytes
+  uint32_t launchOperands = 0;    // bit i: known before the step, not data
 
   bool is(Op id) const { return op->id == id; }
   bool isCopy() const {
@@ -108,7 +109,9 @@ struct ProgramNode {
            !is(Op::Offload_Wait) && !is(Op::Offload_Release);
   }
   /// Operand `i` is known before the step starts, not data.
-  bool isLaunchOperand(unsigned i) const { return op->isLaunchOperand(i); }
+  bool isLaunchOperand(unsigned i) const {
+    return i < 32 && (launchOperands >> i & 1);
+  }
 };
 
 class DataFiles;
