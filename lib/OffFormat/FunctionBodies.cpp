@@ -42,6 +42,7 @@ constexpr OffFunction kFunctions[] = {
     {"Fetch", "four", 4, 5, 4},
     {"SGD", "", 0, 4, 1},
     {"AdamW", "", 0, 11, 3},
+    {"Linear", "", 0, 3, 1},
 };
 
 constexpr std::string_view kRelease = R"(
@@ -108,6 +109,12 @@ AdamW (w, g, m, v, lr, beta1, beta2, epsilon, decay, step, apply)
   v_next = Where (apply, v_new, v)
 })";
 
+constexpr std::string_view kLinear = R"(
+Linear (x, w, b) => (y) {
+  product = MatMul (x, w)
+  y = Add (product, b)
+})";
+
 /// "Stage (host_a, host_b, after) => (device_a, device_b) { ... }". One part
 /// has no letter.
 std::string copyText(const OffFunction &function, std::string_view from,
@@ -153,8 +160,10 @@ std::string offFunctionText(const OffFunction &function,
     return std::string(kJoin);
   if (function.op == "SGD")
     return std::string(kSgd);
-  assert(function.op == "AdamW" && "a row without a body");
-  return std::string(kAdamW);
+  if (function.op == "AdamW")
+    return std::string(kAdamW);
+  assert(function.op == "Linear" && "a row without a body");
+  return std::string(kLinear);
 }
 
 std::vector<std::string> offFunctionForms(const OffFunction &function) {
