@@ -63,6 +63,11 @@ struct CardState {
   bool hasContext = false; // this process had a context there already
 };
 
+/// Writes what bytes [first, last) of host memory at `start` are to hold; what
+/// it leaves out is zero. May not throw.
+using FillHost =
+    std::function<void(std::byte *start, int64_t first, int64_t last)>;
+
 class Device {
 public:
   static constexpr uint32_t kNoLabel = ~0u;
@@ -75,7 +80,13 @@ public:
   virtual std::unique_ptr<Memory> allocateDevice(int64_t bytes) = 0;
   /// Host memory that the device copies from and to at full speed. `pinned`
   /// false: plain memory (a table that only the host queue reads).
-  virtual std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned) = 0;
+  /// `fill` may be null; it may be called by several threads at once, before
+  /// the memory is registered. May itself be called from any thread.
+  virtual std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned,
+                                               const FillHost &fill) = 0;
+  std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned) {
+    return allocateHost(bytes, pinned, nullptr);
+  }
 
   /// Appends work to a queue. On threads the task runs there; on CUDA a Host
   /// task runs in stream order on a thread of the device's, and any other at
@@ -129,8 +140,9 @@ public:
   /// Where kernels of the queue run.
   virtual KernelPlace kernelPlace(Queue) const { return {}; }
   /// Makes what kernels' libraries keep (handles, workspaces), so that no later
-  /// kernel does. Blocks.
-  virtual void prepareKernels() {}
+  /// kernel does; those for convolutions only where asked, as they take long.
+  /// Blocks.
+  virtual void prepareKernels(bool /*convolutions*/) {}
   /// Whether a copy from or to memory that allocateHost() did not make may
   /// block the calling thread.
   virtual bool copiesNeedPinned() const { return false; }

@@ -98,9 +98,11 @@ public:
   std::unique_ptr<Memory> allocateDevice(int64_t bytes) override {
     return allocateOnCard(index, bytes);
   }
-  std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned) override {
+  std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned,
+                                       const FillHost &fill) override {
     std::string failed;
-    auto memory = allocateOnHost(index, bytes, pinned, failed);
+    auto memory = allocateOnHost(index, bytes, pinned, fill, failed);
+    std::lock_guard lock(warningMutex);
     if (firstWarning.empty())
       firstWarning = failed;
     return memory;
@@ -130,12 +132,17 @@ public:
   std::vector<std::vector<Span>> spans() override;
 
   KernelPlace kernelPlace(Queue queue) const override;
-  void prepareKernels() override { warmUpKernels(kernelPlace(Queue::Compute)); }
+  void prepareKernels(bool convolutions) override {
+    warmUpKernels(kernelPlace(Queue::Compute), convolutions);
+  }
   bool copiesNeedPinned() const override { return true; }
   bool isPinned(const void *data, int64_t bytes) const override;
   CardState cardBefore() const override { return before; }
   int64_t takenBytes() const override;
-  std::string warning() const override { return firstWarning; }
+  std::string warning() const override {
+    std::lock_guard lock(warningMutex);
+    return firstWarning;
+  }
 
 private:
   const Stream &of(Queue queue) const {
@@ -152,6 +159,7 @@ private:
   FirstError failure;
   bool isLost = false;
   unsigned stepsKept = 0, stepsBegun = 0; // of these at most all that are kept
+  mutable std::mutex warningMutex;        // memory is allocated on any thread
   std::string firstWarning;
   std::array<std::unique_ptr<Stream>, kNumQueues> streams;
   CardClock cardClock;
