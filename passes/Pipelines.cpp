@@ -9,8 +9,8 @@ namespace offload {
 llvm::ArrayRef<PipelineInfo> pipelineTable() {
   static const PipelineInfo table[] = {
       {"infer",
-       "classify,assign-plan,insert-staging,insert-grad-transfer,"
-       "verify-schedule",
+       "fuse-linear,classify,assign-plan,insert-staging,"
+       "insert-grad-transfer,verify-schedule",
        "schedule a plain model for inference"},
   };
   return table;

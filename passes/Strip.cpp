@@ -8,6 +8,7 @@
 //      stay; so do sizes that the user fixed or bounded (`offload.dims`).
 // How: a copy and a Wait mean their operand, so their readers read that one.
 //      Where a copy was an output of the graph, the operand takes its name.
+//      A fused product becomes the two nodes again that it was made of.
 //      Release and Join then have no reader left but states that only carry
 //      order; these go with their input and output.
 
@@ -15,6 +16,10 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
+
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace offload {
 
@@ -53,6 +58,8 @@ public:
       return error;
     for (Value *input : tokenInputs)
       graph.eraseValue(input);
+    if (llvm::Error error = splitLinears(graph))
+      return error;
     eraseDecisions(graph);
     return llvm::Error::success();
   }
@@ -111,23 +118,38 @@ private:
   /// name: two names need a node between them.
   llvm::Error keepAsIdentity(Graph &graph, Node &node, Value *result,
                              Value *source) {
+    llvm::Expected<Node *> made =
+        addStandardNode(graph, "Identity", graph.uniqueNodeName(result->name()),
+                        {source}, result->name(), node);
+    if (!made)
+      return made.takeError();
+    Value *second = (*made)->result();
+    second->type = result->type;
+    graph.replaceAllUses(result, second);
+    outputNames.push_back({second, result->name().str()});
+    return llvm::Error::success();
+  }
+
+  /// A node before `before` that makes a value of the type of its first result,
+  /// under `stem` or a name like it.
+  static llvm::Expected<Node *>
+  addStandardNode(Graph &graph, llvm::StringRef opType, const std::string &name,
+                  llvm::ArrayRef<Value *> operands, llvm::StringRef stem,
+                  Node &before) {
     auto opset = graph.opsets.find("");
     int since = 1;
     const OperatorInfo *info = findOperatorAtOpset(
-        "", "Identity", opset == graph.opsets.end() ? 1 : opset->second,
-        &since);
+        "", std::string_view(opType),
+        opset == graph.opsets.end() ? 1 : opset->second, &since);
     if (!info)
-      return makeError("output '" + result->name() + "' is '" + source->name() +
-                       "', and the model's opset has no Identity to say so");
-    std::string second = graph.uniqueValueName(result->name());
-    Node *made = graph.addNode(graph.uniqueNodeName(result->name()), "",
-                               "Identity", {source}, {second}, &node);
+      return makeError("[" + before.name() + "] means " + opType +
+                       ", which the model's opset does not have");
+    Node *made = graph.addNode(name, "", opType, operands,
+                               {graph.uniqueValueName(stem)}, &before);
     made->info = info;
     made->sinceVersion = since;
-    made->result()->type = result->type;
-    graph.replaceAllUses(result, made->result());
-    outputNames.push_back({made->result(), result->name().str()});
-    return llvm::Error::success();
+    made->result()->type = before.result()->type;
+    return made;
   }
 
   llvm::Error eraseNodes(Graph &graph) {
@@ -151,6 +173,49 @@ private:
     count("removed", gone.size());
     for (auto &[value, name] : outputNames)
       graph.renameValue(value, name);
+    return llvm::Error::success();
+  }
+
+  llvm::Error splitLinears(Graph &graph) {
+    auto &nodes = graph.nodeList();
+    for (auto it = nodes.begin(); it != nodes.end();) {
+      Node &node = *it++;
+      if (!node.isOffload("Linear"))
+        continue;
+      if (llvm::Error error = splitLinear(graph, node))
+        return error;
+      count("split");
+    }
+    return llvm::Error::success();
+  }
+
+  /// What fuse-linear made one node of, under the names that were before.
+  static llvm::Error splitLinear(Graph &graph, Node &node) {
+    const std::string name = node.name().str();
+    const std::string made = node.result()->name().str();
+    std::vector<std::string> before = node.properties.getList("fused");
+    const bool biasFirst = before.size() > 2;
+    before.resize(2);
+    for (std::string &part : before)
+      if (part.empty())
+        part = name + "_bias";
+    llvm::Expected<Node *> matmul =
+        addStandardNode(graph, "MatMul", graph.uniqueNodeName(name),
+                        {node.operand(0), node.operand(1)}, before[1], node);
+    if (!matmul)
+      return matmul.takeError();
+    llvm::SmallVector<Value *, 2> terms = {(*matmul)->result(),
+                                           node.operand(2)};
+    if (biasFirst)
+      std::swap(terms[0], terms[1]);
+    llvm::Expected<Node *> sum = addStandardNode(
+        graph, "Add", graph.uniqueNodeName(before[0]), terms, made, node);
+    if (!sum)
+      return sum.takeError();
+    graph.replaceAllUses(node.result(), (*sum)->result());
+    graph.eraseNode(&node);
+    graph.renameNode(*matmul, name);
+    graph.renameValue((*sum)->result(), made);
     return llvm::Error::success();
   }
 

@@ -110,12 +110,30 @@ const Value *rootOf(const Value &value) {
   return root;
 }
 
-bool isStrided(const Value &value) {
+/// Whether a view on the way to the root is of that kind.
+static bool passes(const Value &value, ViewRule rule) {
   for (const Value *at = &value; sourceOf(*at); at = sourceOf(*at))
-    if (at->definingNode()->info->view == ViewRule::Strided)
+    if (at->definingNode()->info->view == rule)
       return true;
   return false;
 }
+
+std::optional<ValueLayout> layoutOf(const Value &value) {
+  const Value *source = sourceOf(value);
+  if (!source)
+    return ValueLayout::ofRoot(value.type);
+  std::optional<ValueLayout> layout = layoutOf(*source);
+  return layout ? layout->through(*value.definingNode()) : std::nullopt;
+}
+
+bool isStrided(const Value &value) {
+  if (!passes(value, ViewRule::Strided) && !passes(value, ViewRule::Part))
+    return false;
+  std::optional<ValueLayout> layout = layoutOf(value);
+  return !layout || !layout->isContiguous();
+}
+
+bool isPart(const Value &value) { return passes(value, ViewRule::Part); }
 
 int inPlaceOperand(const Node &node, unsigned index) {
   constexpr std::array<int, 3> adam = {0, 2, 3}; // w, m, v
@@ -246,7 +264,7 @@ private:
                         : static_cast<unsigned>(node.operands().size());
     for (unsigned i = 0; i < data; ++i) {
       const Value *operand = node.operand(i);
-      if (!operand || (!isCopy(node) && node.info->isLaunchOperand(i)))
+      if (!operand || (!isCopy(node) && node.isLaunchOperand(i)))
         continue;
       const Value *root = rootOf(*operand);
       if (!llvm::is_contained(op.reads, numberOf(root)))

@@ -106,8 +106,8 @@ private:
   }
 
   llvm::Error demandLaunchOperands(const Node &node) {
-    for (unsigned i = 0; node.info && i < node.operands().size(); ++i)
-      if (node.operand(i) && node.info->isLaunchOperand(i))
+    for (unsigned i = 0; i < node.operands().size(); ++i)
+      if (node.operand(i) && node.isLaunchOperand(i))
         if (llvm::Error error = demand(node, i))
           return error;
     return llvm::Error::success();

@@ -159,7 +159,7 @@ void PlaceRules::checkState(const Value &input, const Value &next) {
     const Value *taken = rootOf(next);
     while (taken && taken != &input)
       taken = takenOver(graph, *taken);
-    if (!taken || isStrided(next))
+    if (!taken || isStrided(next) || isPart(next))
       report(where + " is resident, so [" + maker->name() + "] must make '" +
              next.name() + "' in its place: inplace=" + input.name());
   } else if (rootOf(next) != &next) {

@@ -99,6 +99,8 @@ void Rules::checkArity(const Node &node) {
     fits = results == 1 && operands == 4;
   else if (node.isOffload("AdamW"))
     fits = results == 3 && operands == 11;
+  else if (node.isOffload("Linear"))
+    fits = results == 1 && operands == 3 && node.operand(1) && node.operand(2);
   if (!fits)
     refuse(node, "(" + node.opType + (node.overload.empty() ? "" : ":") +
                      node.overload + ") does not have " +
@@ -166,10 +168,13 @@ void Rules::checkLaunchOperand(const Node &node, const Value &operand) {
                      "step computes");
 }
 
-/// Kernels that take no strides, copies and further views read bytes in the
-/// order in which they lie.
+/// Kernels that take no strides and copies read bytes in the order in which
+/// they lie; a further view must have strides of its own.
 void Rules::checkStrides(const Node &node, const Value &operand) {
-  if (isStrided(operand) && !node.info->takesStrides)
+  const Value *result = node.result();
+  bool isView = result && sourceOf(*result) == &operand;
+  if (isStrided(operand) &&
+      (isView ? !layoutOf(*result) : !node.info->takesStrides))
     refuse(node, "(" + node.opType + ") reads the strided view '" +
                      operand.name() + "', but takes no strides");
 }
@@ -186,7 +191,7 @@ void Rules::checkOperand(const Node &node, unsigned index) {
     return;
   }
   // `lr` and `apply` are states or feeds; what the step makes is not known.
-  if (node.info->isLaunchOperand(index)) {
+  if (node.isLaunchOperand(index)) {
     checkLaunchOperand(node, operand);
     return;
   }
@@ -222,6 +227,7 @@ void Rules::checkView(const Node &node) {
     return;
   const Value *result = *named;
   if (node.queue() != Queue::Compute || node.info->view == ViewRule::None ||
+      (node.info->view == ViewRule::Part && !node.isLaunchOperand(1)) ||
       result != node.result() ||
       llvm::count(node.results(), nullptr) + 1 !=
           static_cast<ptrdiff_t>(node.results().size())) {
@@ -253,7 +259,7 @@ void Rules::checkInPlace(const Node &node) {
       continue;
     for (unsigned k = 0; k < node.operands().size(); ++k)
       if (node.operand(k) && static_cast<int>(k) != allowed &&
-          !node.info->isLaunchOperand(k) &&
+          !node.isLaunchOperand(k) &&
           rootOf(*node.operand(k)) == rootOf(*taken))
         refuse(node, "writes '" + result->name() + "' over '" + taken->name() +
                          "', which it reads in a way that forbids it");
@@ -271,7 +277,8 @@ void Rules::checkTaken(const Node &node, const Value &result, int allowed) {
     return refuse(node, "(" + node.opType + ") cannot make '" + result.name() +
                             "' in place of '" + name + "'");
   const Value &operand = *node.operand(allowed);
-  if (isStrided(operand) || operand.type.elem != result.type.elem ||
+  if (isStrided(operand) || isPart(operand) ||
+      operand.type.elem != result.type.elem ||
       operand.type.dims != result.type.dims)
     refuse(node, "makes '" + result.name() + "' in place of '" + name +
                      "', which has another type or strides");

@@ -107,10 +107,11 @@ private:
     return llvm::Error::success();
   }
 
-  /// Standard operators on compute or the host queue; a view only passes on.
+  /// Standard operators on compute or the host queue, and fused ones; a view
+  /// only passes on.
   bool computes(const Node &node) const {
-    return node.domain != "offload" && !launch.contains(&node) &&
-           !isReshaping(node);
+    return (node.domain != "offload" || node.isOffload("Linear")) &&
+           !launch.contains(&node) && !isReshaping(node);
   }
 
   void read(const Node &node) {
@@ -121,7 +122,7 @@ private:
 
   /// The constant that the node reads at this operand as data, or nullptr.
   const Value *dataAt(const Node &node, unsigned operand) const {
-    if (node.info && node.info->isLaunchOperand(operand))
+    if (node.isLaunchOperand(operand))
       return nullptr;
     return constantBehind(node.operand(operand));
   }

@@ -226,6 +226,20 @@ void Graph::renameValue(Value *value, llvm::StringRef name) {
   }
 }
 
+bool Node::isLaunchOperand(unsigned i) const {
+  if (!info)
+    return false;
+  if (info->isLaunchOperand(i))
+    return true;
+  const Value *value = operand(i);
+  if (!value || !value->isConstant())
+    return false;
+  int64_t elements = 1;
+  for (const Dim &dim : value->type.dims)
+    elements *= dim.bound;
+  return isLaunchConstant(info->id, i, elements);
+}
+
 //===-- Graph: nodes ------------------------------------------------------===//
 
 Node *Graph::addNode(llvm::StringRef name, llvm::StringRef domain,
@@ -269,6 +283,15 @@ void Graph::eraseNode(Node *node) {
   }
   nodesByName.erase(node->nodeName);
   nodes.erase(node->position);
+}
+
+void Graph::renameNode(Node *node, llvm::StringRef name) {
+  if (node->name() == name)
+    return;
+  assert(!findNode(name) && "name is taken");
+  nodesByName.erase(node->nodeName);
+  node->nodeName = name.str();
+  nodesByName[name] = node;
 }
 
 void Graph::moveBefore(Node *node, Node *before) {

@@ -22,8 +22,11 @@ bool TensorType::isBounded() const {
 int64_t TensorType::bytesAtBound() const {
   assert(isBounded() && "a dimension has no bound");
   int64_t elements = 1;
-  for (const Dim &dim : dims)
+  for (const Dim &dim : dims) {
+    if (dim.bound == 0) // however large the others are
+      return 0;
     elements *= dim.bound;
+  }
   return packedBytes(elem, elements);
 }
 

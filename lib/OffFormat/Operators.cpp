@@ -109,6 +109,8 @@ std::string_view viewInWords(ViewRule view) {
     return "yes";
   case ViewRule::Strided:
     return "strided";
+  case ViewRule::Part:
+    return "part";
   }
   return "";
 }
@@ -154,6 +156,10 @@ bool OperatorInfo::supportsType(DataType type) const {
     if (letterHolds(letter, type))
       return true;
   return false;
+}
+
+bool isLaunchConstant(Op op, unsigned index, int64_t elements) {
+  return op == Op::Gather && index == 1 && elements == 1;
 }
 
 ScratchFormula deviceScratch(Op op, DataType type) {
@@ -218,10 +224,11 @@ std::string operatorTableMarkdown() {
       "covered.\n"
       "*Types*: of the first operand. *View*: the output is a second name for\n"
       "the first operand's bytes (strided: only where every reader takes\n"
-      "strides). *In place*: the operand whose bytes the output may take "
-      "over.\n"
-      "*Launch*: operands that must be known before a step starts. *Shape\n"
-      "arithmetic*: evaluated on the host where its operands are known there.\n"
+      "strides; part: for some of them, where the index is a constant of one\n"
+      "element, which is a launch operand then). *In place*: the operand whose\n"
+      "bytes the output may take over. *Launch*: operands that must be known\n"
+      "before a step starts. *Shape arithmetic*: evaluated on the host where "
+      "its\noperands are known there.\n"
       "\n"
       "| Operator | Versions | Types | Queue | View | Weight | In place | "
       "Launch | Shape arithmetic |\n"

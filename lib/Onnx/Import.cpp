@@ -22,7 +22,8 @@
 namespace offload {
 
 /// Versions, form and descriptions of the model.
-static llvm::Error readHeader(onnx::ModelProto &model, Graph &graph) {
+static llvm::Error readHeader(onnx::ModelProto &model, bool isText,
+                              Graph &graph) {
   llvm::Expected<std::map<std::string, int64_t>> opsets = checkVersions(model);
   if (!opsets)
     return opsets.takeError();
@@ -37,6 +38,8 @@ static llvm::Error readHeader(onnx::ModelProto &model, Graph &graph) {
   graph.producerName = model.producer_name();
   graph.producerVersion = model.producer_version();
   graph.docString = model.doc_string();
+  if (llvm::Error error = checkFunctions(model, *form, isText))
+    return error;
   return inlineFunctions(model, graph.opsets);
 }
 
@@ -53,12 +56,12 @@ static llvm::Error checkOperandTypes(const Graph &graph) {
 }
 
 static llvm::Expected<std::unique_ptr<Graph>>
-importProto(onnx::ModelProto &model, ExternalFiles &files,
+importProto(onnx::ModelProto &model, bool isText, ExternalFiles &files,
             llvm::StringRef folder, const ImportOptions &options) {
   auto graph = std::make_unique<Graph>();
   graph->sourceFolder = folder.str();
   std::optional<onnx::FunctionProto> folded = takeFoldedFunction(model);
-  if (llvm::Error error = readHeader(model, *graph))
+  if (llvm::Error error = readHeader(model, isText, *graph))
     return error;
   llvm::Expected<DeclaredTypes> declared = buildGraph(model, files, *graph);
   if (!declared)
@@ -97,8 +100,9 @@ llvm::Expected<std::unique_ptr<Graph>>
 importModel(llvm::StringRef path, const ImportOptions &options) {
   return guarded(
       "'" + path.str() + "'", [&]() -> llvm::Expected<std::unique_ptr<Graph>> {
+        bool isText = false;
         llvm::Expected<std::unique_ptr<onnx::ModelProto>> model =
-            readModelFile(path);
+            readModelFile(path, isText);
         if (!model)
           return model.takeError();
         bool isFile = path != "-";
@@ -107,7 +111,7 @@ importModel(llvm::StringRef path, const ImportOptions &options) {
           folder = ".";
         ExternalFiles files(isFile ? path : "", folder, options.dataFolders);
         llvm::Expected<std::unique_ptr<Graph>> graph =
-            importProto(**model, files, folder, options);
+            importProto(**model, isText, files, folder, options);
         if (graph && isFile)
           (*graph)->sourcePath = path.str();
         return graph;
@@ -123,7 +127,8 @@ importText(llvm::StringRef text, llvm::StringRef folder,
     if (!model)
       return model.takeError();
     ExternalFiles files("", folder, options.dataFolders);
-    return importProto(**model, files, folder.empty() ? "." : folder, options);
+    return importProto(**model, /*isText=*/true, files,
+                       folder.empty() ? "." : folder, options);
   });
 }
 

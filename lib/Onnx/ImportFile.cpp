@@ -99,10 +99,10 @@ parseModelText(llvm::StringRef text, llvm::StringRef name) {
 }
 
 llvm::Expected<std::unique_ptr<onnx::ModelProto>>
-readModelFile(llvm::StringRef path) {
+readModelFile(llvm::StringRef path, bool &isText) {
   auto parse = [&](llvm::StringRef bytes) {
-    return looksLikeText(path, bytes) ? parseModelText(bytes, path)
-                                      : parseModelBytes(bytes, path);
+    isText = looksLikeText(path, bytes);
+    return isText ? parseModelText(bytes, path) : parseModelBytes(bytes, path);
   };
   if (path == "-") {
     auto input = llvm::MemoryBuffer::getSTDIN();

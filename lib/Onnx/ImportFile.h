@@ -15,8 +15,9 @@ namespace offload {
 /// The model in a file, or on standard input where `path` is "-". Text is told
 /// from binary by the ending `.onnxtxt` or by its first character. Errors:
 /// missing, a directory, empty, too large for protobuf, truncated, not ONNX.
+/// `isText` says which it was.
 llvm::Expected<std::unique_ptr<onnx::ModelProto>>
-readModelFile(llvm::StringRef path);
+readModelFile(llvm::StringRef path, bool &isText);
 
 /// The same from text; `name` stands in messages.
 llvm::Expected<std::unique_ptr<onnx::ModelProto>>

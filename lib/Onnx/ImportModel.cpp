@@ -9,6 +9,8 @@
 #include "ImportModel.h"
 
 #include "ProtoConvert.h"
+#include "offload/OffFormat/FunctionBodies.h"
+#include "offload/Onnx/OffFunctions.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/Twine.h"
@@ -44,7 +46,48 @@ checkVersions(const onnx::ModelProto &model) {
                      llvm::Twine(standard->second) + ", and opsets " +
                      llvm::Twine(kLeastOpset) + " to " +
                      llvm::Twine(kMostOpset) + " are supported");
+  auto own = opsets.find("offload");
+  if (own != opsets.end() && own->second != kOffloadVersion)
+    return makeError(
+        "the model imports domain 'offload' at version " +
+        llvm::Twine(own->second) + ", and this program knows version " +
+        llvm::Twine(kOffloadVersion) + ": compile the model again");
   return opsets;
+}
+
+llvm::Error checkFunctions(const onnx::ModelProto &model, Form form,
+                           bool isText) {
+  int64_t opset = 0;
+  for (const onnx::OperatorSetIdProto &import : model.opset_import())
+    if (normalizedDomain(import.domain()).empty())
+      opset = import.version();
+  llvm::StringSet<> present;
+  for (const onnx::FunctionProto &function : model.functions()) {
+    std::string label = functionLabel(function);
+    if (function.domain() == "offload") {
+      if (llvm::Error error = checkOffFunction(function, opset))
+        return error;
+      if (!present.insert(label).second)
+        return makeError("function '" + label + "' is there twice");
+    } else if (form != Form::Imported) {
+      return makeError("the file has a function '" + label +
+                       "', and no schedule has functions of its own: compile "
+                       "the model again");
+    }
+  }
+  if (form == Form::Imported || isText)
+    return llvm::Error::success();
+  for (const onnx::NodeProto &node : model.graph().node()) {
+    if (node.domain() != "offload")
+      continue;
+    std::string label = "offload." + node.op_type() +
+                        (node.overload().empty() ? "" : ":" + node.overload());
+    if (!present.contains(label))
+      return makeError("[" + node.name() + "] uses " + label +
+                       ", and the file has no function for it: compile the "
+                       "model again");
+  }
+  return llvm::Error::success();
 }
 
 /// Adds what the bodies import; one graph has one version of each domain.

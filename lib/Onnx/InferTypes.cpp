@@ -15,6 +15,7 @@
 #include "InferContext.h"
 #include "InferValues.h"
 #include "ProtoConvert.h"
+#include "TypeConstraints.h"
 #include "offload/Onnx/Import.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -70,10 +71,10 @@ public:
 
   llvm::Error run() {
     for (Value *input : graph.inputs())
-      if (llvm::Error error = checkDeclared(*input))
+      if (llvm::Error error = checkType(*input))
         return error;
     for (Value *constant : graph.initializers())
-      if (llvm::Error error = checkDeclared(*constant))
+      if (llvm::Error error = checkType(*constant))
         return error;
     auto &nodes = graph.nodeList();
     for (auto it = nodes.begin(); it != nodes.end();) {
@@ -99,12 +100,17 @@ private:
     if (!schema)
       return makeError("[" + node.name() + "] uses operator " + node.opType +
                        ", for which ONNX has no schema");
+    // Before inference, whose complaints of mixed types are less plain.
+    if (llvm::Error error = checkTypeConstraints(node, *schema))
+      return error;
     AttributeProtos attributes = attributeProtos(node);
     if (llvm::Error error = inferResults(node, *schema, attributes))
       return error;
+    if (llvm::Error error = checkTypeConstraints(node, *schema))
+      return error;
     for (Value *result : node.results())
       if (result)
-        if (llvm::Error error = checkDeclared(*result))
+        if (llvm::Error error = checkType(*result))
           return error;
     evaluateNode(node, *schema, attributes, facts);
     if (graph.form == Form::Imported && canFold(node, facts)) {
@@ -290,7 +296,7 @@ private:
       if (result->type.elem == DataType::Undefined)
         if (llvm::Error error = typeOffloadResult(node, i, *result))
           return error;
-      if (llvm::Error error = checkDeclared(*result))
+      if (llvm::Error error = checkType(*result))
         return error;
     }
     return llvm::Error::success();
@@ -302,6 +308,8 @@ private:
       result.type = TensorType{DataType::Bool, true, {}};
       return llvm::Error::success();
     }
+    if (node.isOffload("Linear"))
+      return typeLinear(node, result);
     // An update gives w, then its state, from (w, g, state...): the gradient
     // is passed over. Everything else gives its operands in their order.
     bool isUpdate = node.isOffload("SGD") || node.isOffload("AdamW");
@@ -315,9 +323,42 @@ private:
     return llvm::Error::success();
   }
 
+  llvm::Error typeLinear(const Node &node, Value &result) {
+    const Value *x = node.operand(0), *w = node.operand(1);
+    if (!x || !w || !x->type.hasRank || x->type.dims.empty() ||
+        w->type.dims.size() != 2)
+      return makeError("[" + node.name() + "] (Linear) needs an operand with " +
+                       "dimensions and a matrix");
+    result.type = x->type;
+    result.type.dims.back() = w->type.dims.back();
+    return llvm::Error::success();
+  }
+
   //===-- what the model declares -----------------------------------------===//
 
-  /// Fills what is open in the value's type, and refuses a contradiction.
+  /// Fills what is open in the value's type, and refuses a contradiction, or
+  /// more bytes than there can be.
+  llvm::Error checkType(Value &value) {
+    if (llvm::Error error = checkDeclared(value))
+      return error;
+    if (!value.type.isBounded())
+      return llvm::Error::success();
+    const Node *maker = value.definingNode();
+    std::string label =
+        (maker ? "[" + maker->name().str() + "] result '" : std::string("'")) +
+        value.name().str() + "'";
+    llvm::Expected<TensorSize> size =
+        checkedSize(value.type.elem, value.type.dimsAtBound(), label);
+    if (!size)
+      return size.takeError();
+    totalBytes += size->bytes;
+    if (totalBytes <= kMostTotalBytes)
+      return llvm::Error::success();
+    return makeError(label + " makes the values of a step more than " +
+                     llvm::Twine(kMostTotalBytes) +
+                     " bytes together, which cannot be planned");
+  }
+
   llvm::Error checkDeclared(Value &value) {
     auto known = declared.find(value.name());
     if (known == declared.end())
@@ -365,6 +406,9 @@ private:
   const DeclaredTypes &declared;
   FactTable facts;
   FoldLog log;
+  /// Many plans' sums of such a total fit 63 bits.
+  static constexpr int64_t kMostTotalBytes = int64_t(1) << 58;
+  int64_t totalBytes = 0;
   std::map<std::string, int64_t> inputNames; // with their bounds
   std::map<std::string, int64_t> bounds;     // of all names
 };

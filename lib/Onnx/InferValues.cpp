@@ -153,7 +153,8 @@ bool canFold(const Node &node, FactTable &facts) {
     bool isShape = result->type.elem == DataType::Int64 ||
                    result->type.elem == DataType::Int32 ||
                    result->type.elem == DataType::Bool;
-    if (!isShape && node.info->view != ViewRule::None)
+    if (!isShape && node.info->view != ViewRule::None &&
+        node.info->view != ViewRule::Part)
       return false;
     const HostValue *contents = facts.contents(result, Dims::ByName);
     if (!contents || !hasStaticShape(*result) ||

@@ -1,176 +1,77 @@
-// Bodies of the `offload` operators, written as ONNX text.
+// Functions of the `offload` operators as messages.
 //
-// In:  an operator, its overload, the model's opset.
-// Out: the function that a `.off` carries, in plain ONNX.
-// Not: what a queue, a place or the order is: these have no meaning in numbers
-//      (docs/format.md).
-// How: the copies are made from one pattern; the others are written out. The
-//      text is parsed by ONNX's own parser, so what stands here is what
-//      `--emit=text` shows.
-//
-// The updates are float32 operations that IEEE 754 rounds one by one, in this
-// order; the kernels of the runtime do the same ones, so host, device and any
-// other ONNX runtime give the same bits. AdamW's two powers are taken in double
-// and rounded once, because a float power is not rounded the same everywhere.
+// In:  an operator, the model's opset; functions of a file.
+// Out: the function that a `.off` carries; a refusal of others.
+// Not: the bodies (OffFormat/FunctionBodies).
+// How: ONNX's own parser reads the bodies. Two functions are compared without
+//      what has no meaning: comments, and names of nodes.
 
 #include "offload/Onnx/OffFunctions.h"
 
-#include <onnx/defs/parser.h>
-#include <onnx/onnx_pb.h>
+#include "ProtoConvert.h"
 
+#include <onnx/defs/parser.h>
+
+#include <algorithm>
 #include <cassert>
-#include <string>
 
 namespace offload {
-
-namespace {
-
-constexpr OffFunction kFunctions[] = {
-    {"Stage", "", 1, 2, 1},
-    {"Stage", "two", 2, 3, 2},
-    {"Stage", "three", 3, 4, 3},
-    {"Stage", "four", 4, 5, 4},
-    {"Wait", "", 1, 2, 1},
-    {"Release", "", 0, 1, 1},
-    {"Join", "", 0, 2, 1},
-    {"GradTransfer", "", 1, 2, 1},
-    {"GradTransfer", "two", 2, 3, 2},
-    {"GradTransfer", "three", 3, 4, 3},
-    {"GradTransfer", "four", 4, 5, 4},
-    {"Fetch", "", 1, 2, 1},
-    {"Fetch", "two", 2, 3, 2},
-    {"Fetch", "three", 3, 4, 3},
-    {"Fetch", "four", 4, 5, 4},
-    {"SGD", "", 0, 4, 1},
-    {"AdamW", "", 0, 11, 3},
-};
-
-constexpr llvm::StringLiteral kRelease = R"(
-Release (value) => (token) { token = Constant <value: tensor = bool {1}> () })";
-
-// An operand that the body leaves unread may have any type but those of less
-// than a byte, ONNX Runtime says.
-constexpr llvm::StringLiteral kReleaseSubByte = R"(
-Release (value) => (token) {
-  seen = CastLike (value, value)
-  token = Constant <value: tensor = bool {1}> ()
-})";
-
-constexpr llvm::StringLiteral kJoin = R"(
-Join (first, second) => (token) {
-  token = Constant <value: tensor = bool {1}> ()
-})";
-
-constexpr llvm::StringLiteral kSgd = R"(
-SGD (w, g, lr, apply) => (w_next) {
-  d = Mul (lr, g)
-  moved = Sub (w, d)
-  w_next = Where (apply, moved, w)
-})";
-
-// Loshchilov and Hutter, "Decoupled weight decay regularization": the decay is
-// applied to the weight before the step. `step` counts from 1.
-constexpr llvm::StringLiteral kAdamW = R"(
-AdamW (w, g, m, v, lr, beta1, beta2, epsilon, decay, step, apply)
-    => (w_next, m_next, v_next) {
-  one = Constant <value: tensor = float {1}> ()
-  one_wide = Constant <value: tensor = double {1}> ()
-  rest1 = Sub (one, beta1)
-  m_kept = Mul (beta1, m)
-  m_added = Mul (rest1, g)
-  m_new = Add (m_kept, m_added)
-  rest2 = Sub (one, beta2)
-  v_kept = Mul (beta2, v)
-  g_part = Mul (rest2, g)
-  v_added = Mul (g_part, g)
-  v_new = Add (v_kept, v_added)
-  step_wide = Cast <to: int = 11> (step)
-  beta1_wide = Cast <to: int = 11> (beta1)
-  beta2_wide = Cast <to: int = 11> (beta2)
-  power1 = Pow (beta1_wide, step_wide)
-  power2 = Pow (beta2_wide, step_wide)
-  bias1_wide = Sub (one_wide, power1)
-  bias2_wide = Sub (one_wide, power2)
-  bias1 = Cast <to: int = 1> (bias1_wide)
-  bias2 = Cast <to: int = 1> (bias2_wide)
-  rate = Div (lr, bias1)
-  bias2_root = Sqrt (bias2)
-  v_root = Sqrt (v_new)
-  scaled = Div (v_root, bias2_root)
-  bottom = Add (scaled, epsilon)
-  direction = Div (m_new, bottom)
-  change = Mul (rate, direction)
-  shrink = Mul (lr, decay)
-  keep = Sub (one, shrink)
-  w_kept = Mul (w, keep)
-  moved = Sub (w_kept, change)
-  w_next = Where (apply, moved, w)
-  m_next = Where (apply, m_new, m)
-  v_next = Where (apply, v_new, v)
-})";
-
-/// "Stage (host_a, host_b, after) => (device_a, device_b) { ... }". One part
-/// has no letter.
-std::string copyText(const OffFunction &function, llvm::StringRef from,
-                     llvm::StringRef to, uint32_t subByteParts) {
-  std::string inputs, outputs, body;
-  for (unsigned i = 0; i < function.parts; ++i) {
-    std::string letter =
-        function.parts == 1 ? std::string() : std::string{'_', char('a' + i)};
-    std::string in = from.str() + letter, out = to.str() + letter;
-    inputs += in + ", ";
-    outputs += (i ? ", " : "") + out;
-    body += out;
-    body += subByteParts >> i & 1 ? " = CastLike (" + in + ", " + in + ") "
-                                  : " = Identity (" + in + ") ";
-  }
-  return function.op.str() + " (" + inputs + "after) => (" + outputs + ") { " +
-         body + "}";
-}
-
-std::string functionText(const OffFunction &function, uint32_t subByteParts) {
-  if (function.op == "Stage")
-    return copyText(function, "host", "device", subByteParts);
-  if (function.op == "Wait")
-    return copyText(function, "value", "ready", subByteParts);
-  if (function.op == "GradTransfer" || function.op == "Fetch")
-    return copyText(function, "device", "host", subByteParts);
-  if (function.op == "Release")
-    return (subByteParts & 1 ? kReleaseSubByte : kRelease).str();
-  if (function.op == "Join")
-    return kJoin.str();
-  if (function.op == "SGD")
-    return kSgd.str();
-  assert(function.op == "AdamW" && "a row without a body");
-  return kAdamW.str();
-}
-
-} // namespace
-
-llvm::ArrayRef<OffFunction> offFunctions() { return kFunctions; }
-
-const OffFunction *findOffFunction(llvm::StringRef op,
-                                   llvm::StringRef overload) {
-  for (const OffFunction &function : kFunctions)
-    if (function.op == op && function.overload == overload)
-      return &function;
-  return nullptr;
-}
 
 onnx::FunctionProto offFunctionProto(const OffFunction &function, int64_t opset,
                                      uint32_t subByteParts) {
   onnx::FunctionProto proto;
-  std::string text = functionText(function, subByteParts);
+  std::string text = offFunctionText(function, subByteParts);
   onnx::Common::Status status = onnx::OnnxParser::Parse(proto, text);
   assert(status.IsOK() && "a body that ONNX cannot parse");
   (void)status;
   proto.set_domain("offload");
   if (!function.overload.empty())
-    proto.set_overload(function.overload.str());
+    proto.set_overload(std::string(function.overload));
   onnx::OperatorSetIdProto &import = *proto.add_opset_import();
   import.set_domain("");
   import.set_version(opset);
   return proto;
+}
+
+/// Equal where the functions mean the same.
+static std::string meaningOf(onnx::FunctionProto function) {
+  function.clear_doc_string();
+  function.clear_metadata_props();
+  function.clear_value_info();
+  for (onnx::NodeProto &node : *function.mutable_node()) {
+    node.clear_name();
+    node.clear_doc_string();
+    node.clear_metadata_props();
+    node.set_domain(normalizedDomain(node.domain()));
+    if (node.domain().empty())
+      node.clear_domain();
+    for (onnx::AttributeProto &attribute : *node.mutable_attribute())
+      attribute.clear_doc_string();
+  }
+  for (onnx::OperatorSetIdProto &import : *function.mutable_opset_import())
+    import.set_domain(normalizedDomain(import.domain()));
+  return function.SerializeAsString();
+}
+
+std::string functionLabel(const onnx::FunctionProto &function) {
+  return normalizedDomain(function.domain()) + "." + function.name() +
+         (function.overload().empty() ? "" : ":" + function.overload());
+}
+
+llvm::Error checkOffFunction(const onnx::FunctionProto &proto, int64_t opset) {
+  const OffFunction *row = findOffFunction(proto.name(), proto.overload());
+  if (!row)
+    return makeError("the file has a function '" + functionLabel(proto) +
+                     "', which is none of this program's operators: compile "
+                     "the model again");
+  std::string meaning = meaningOf(proto);
+  for (uint32_t mask = 0; mask < 1u << std::max(row->parts, 1u); ++mask)
+    if (meaningOf(offFunctionProto(*row, opset, mask)) == meaning)
+      return llvm::Error::success();
+  return makeError("function '" + functionLabel(proto) +
+                   "' is not the one that this program writes, so other "
+                   "runtimes would compute other numbers: compile the model "
+                   "again");
 }
 
 } // namespace offload

@@ -87,13 +87,17 @@ llvm::Expected<TensorSize> checkedSize(DataType elem,
       return makeError(where + " has the shape " + dimsText(dims) +
                        ", and a size cannot be negative");
   std::optional<int64_t> elements = product(dims);
-  // 16 bytes is the largest element, and every size stays clear of overflow
-  // when it is rounded up.
-  constexpr int64_t kMostElements = INT64_MAX / 32;
-  if (!elements || *elements > kMostElements)
+  constexpr int64_t kLargestElementBytes = 16;
+  if (!elements || *elements > INT64_MAX / kLargestElementBytes)
     return makeError(where + " has the shape " + dimsText(dims) +
                      ", which is more than can be counted in bytes");
-  return TensorSize{*elements, packedBytes(elem, *elements)};
+  int64_t bytes = packedBytes(elem, *elements);
+  if (bytes > kMostTensorBytes)
+    return makeError(where + " has the shape " + dimsText(dims) +
+                     ", which is " + llvm::Twine(bytes) +
+                     " bytes, and a process can address no more than " +
+                     llvm::Twine(kMostTensorBytes));
+  return TensorSize{*elements, bytes};
 }
 
 llvm::Expected<TensorType> typeFromProto(const onnx::TypeProto &proto,

@@ -45,7 +45,12 @@ llvm::Expected<TensorType> typeFromProto(const onnx::TypeProto &proto,
 /// empty. A type without rank writes no shape.
 void typeToProto(const TensorType &type, onnx::TypeProto &proto);
 
-/// Number of elements and of bytes of a shape, or an error that names `where`.
+/// What 64-bit processes can address (128 TiB). Planning adds up bytes of many
+/// tensors, and sums of so few stay far from overflow.
+inline constexpr int64_t kMostTensorBytes = int64_t(1) << 47;
+
+/// Number of elements and of bytes of a shape, or an error that names `where`:
+/// a negative size, more than kMostTensorBytes.
 struct TensorSize {
   int64_t elements = 0, bytes = 0;
 };

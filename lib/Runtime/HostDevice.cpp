@@ -11,6 +11,7 @@
 //      and only where they are kept.
 
 #include "offload/Runtime/Device.h"
+#include "offload/Runtime/ParallelRanges.h"
 
 #include <algorithm>
 #include <array>
@@ -234,8 +235,14 @@ public:
   std::unique_ptr<Memory> allocateDevice(int64_t bytes) override {
     return std::make_unique<PageMemory>(bytes, "device");
   }
-  std::unique_ptr<Memory> allocateHost(int64_t bytes, bool) override {
-    return std::make_unique<PageMemory>(bytes, "host");
+  std::unique_ptr<Memory> allocateHost(int64_t bytes, bool,
+                                       const FillHost &fill) override {
+    auto memory = std::make_unique<PageMemory>(bytes, "host");
+    if (fill)
+      forRanges(bytes, [&](int64_t first, int64_t last) {
+        fill(memory->data(), first, last);
+      });
+    return memory;
   }
 
   void launch(Queue queue, std::function<void()> task) override {

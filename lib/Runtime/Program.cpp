@@ -10,6 +10,8 @@
 
 #include "offload/Runtime/Program.h"
 
+#include "FoldedReader.h"
+#include "ProgramFunctions.h"
 #include "ProgramReader.h"
 #include "ProgramRules.h"
 
@@ -17,7 +19,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <set>
 
 namespace offload::rt {
 
@@ -30,15 +31,17 @@ public:
 
   void run() {
     checkForm();
+    checkFunctions(model);
     readDims();
     addInputsAndConstants();
     readStates();
     for (const RawNode &node : model.nodes)
       addNode(node);
     addOutputs();
+    declareResults();
     pairStates();
     readModelProperties();
-    readFolded();
+    readFolded(model, program);
     checkNames(kValuePrefix, "value", valueNumbers);
     checkNames(kNodePrefix, "node", nodeNumbers);
   }
@@ -53,16 +56,16 @@ private:
   void readStates();
   void addNode(const RawNode &raw);
   void addOutputs();
+  void declareResults();
   void pairStates();
   void readModelProperties();
-  void readFolded();
-  uint32_t foldedConstant(const std::string &name) const;
   void checkNames(std::string_view prefix, const char *kind,
                   const Numbers &numbers);
 
   const OperatorInfo *findRow(const RawNode &raw, int &since);
   void readOperands(const RawNode &raw, ProgramNode &node);
   void addResult(const std::string &name, ProgramNode &node, unsigned index);
+  uint32_t launchOperandsOf(const ProgramNode &node) const;
   Home homeOfResult(const ProgramNode &node) const;
 
   Properties propertiesOf(std::string_view prefix, const std::string &name) {
@@ -285,6 +288,21 @@ void ProgramBuilder::readOperands(const RawNode &raw, ProgramNode &node) {
   }
 }
 
+uint32_t ProgramBuilder::launchOperandsOf(const ProgramNode &node) const {
+  uint32_t operands = node.op->launchOperands;
+  for (unsigned i = 0; i < node.operands.size() && i < 32; ++i) {
+    if (node.operands[i] == kNone)
+      continue;
+    const ProgramValue &value = program.values[node.operands[i]];
+    int64_t elements = 1;
+    for (int64_t dim : value.contentDims)
+      elements *= dim;
+    if (value.isConstant() && isLaunchConstant(node.op->id, i, elements))
+      operands |= 1u << i;
+  }
+  return operands;
+}
+
 Home ProgramBuilder::homeOfResult(const ProgramNode &node) const {
   if (node.queue == Queue::Launch)
     return Home::Launch;
@@ -360,6 +378,7 @@ void ProgramBuilder::addNode(const RawNode &raw) {
   }
   node.scratchBytes = properties.getInt("scratch").value_or(0);
   readOperands(raw, node);
+  node.launchOperands = launchOperandsOf(node);
   for (unsigned i = 0; i < raw.outputs.size(); ++i)
     if (raw.outputs[i].empty())
       node.outputs.push_back(kNone);
@@ -382,6 +401,20 @@ void ProgramBuilder::addOutputs() {
     if (!value.isInput && !value.hasContents)
       declareType(value, type);
     program.outputs.push_back(found->second);
+  }
+}
+
+/// Types of results that are no outputs; the dry run compares.
+void ProgramBuilder::declareResults() {
+  for (RawType &type : model.declared) {
+    auto found = valueNumbers.find(type.name);
+    if (found == valueNumbers.end())
+      continue;
+    ProgramValue &value = program.values[found->second];
+    if (value.maker == kNone || value.type != DataType::Undefined)
+      continue;
+    applyDims(type, false);
+    declareType(value, type);
   }
 }
 
@@ -425,43 +458,6 @@ void ProgramBuilder::readModelProperties() {
   program.predictedStepNs = std::max<int64_t>(0, wholeNumber(kStepNsKey));
   program.plannedPeakBytes = wholeNumber(kPeakBytesKey);
   program.deviceMemoryBytes = wholeNumber(kDeviceMemoryKey);
-}
-
-uint32_t ProgramBuilder::foldedConstant(const std::string &name) const {
-  auto found = valueNumbers.find(name);
-  if (found == valueNumbers.end() ||
-      !program.values[found->second].isConstant())
-    throw Error("function offload.Folded names '" + name +
-                "', which is no constant");
-  return found->second;
-}
-
-void ProgramBuilder::readFolded() {
-  std::set<std::string> known = {""};
-  for (const std::string &input : model.folded.inputs) {
-    program.foldedFrom.push_back(foldedConstant(input));
-    known.insert(input);
-  }
-  for (const RawNode &raw : model.folded.nodes) {
-    FoldedNode node{raw.name,       nullptr,      1,
-                    raw.attributes, raw.operands, raw.outputs};
-    node.op = findRow(raw, node.sinceVersion);
-    if (!node.op->shapeArithmetic)
-      throw Error("function offload.Folded: [" + raw.name + "] " + raw.op +
-                  " is no shape arithmetic");
-    for (const std::string &operand : raw.operands)
-      if (!known.contains(operand))
-        throw Error("function offload.Folded: [" + raw.name + "] reads '" +
-                    operand + "', which nothing in it makes");
-    known.insert(raw.outputs.begin(), raw.outputs.end());
-    program.folded.push_back(std::move(node));
-  }
-  for (const std::string &output : model.folded.outputs) {
-    program.foldedTo.push_back(foldedConstant(output));
-    if (!known.contains(output))
-      throw Error("function offload.Folded gives '" + output +
-                  "', which nothing in it makes");
-  }
 }
 
 void ProgramBuilder::checkNames(std::string_view prefix, const char *kind,

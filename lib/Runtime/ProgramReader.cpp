@@ -8,6 +8,8 @@
 
 #include "ProgramReader.h"
 
+#include "FunctionReader.h"
+
 #include <onnx/onnx_pb.h>
 
 #include <charconv>
@@ -193,8 +195,21 @@ RawNode nodeOf(const onnx::NodeProto &proto) {
   return node;
 }
 
-RawFunction functionOf(const onnx::FunctionProto &proto) {
-  RawFunction function;
+/// Of a model or a function.
+template <typename Proto> std::map<std::string, int> opsetsOf(const Proto &in) {
+  std::map<std::string, int> opsets;
+  for (const auto &import : in.opset_import()) {
+    std::string domain = import.domain() == "ai.onnx" ? "" : import.domain();
+    auto version = static_cast<int>(import.version());
+    if (opsets.emplace(domain, version).first->second != version)
+      throw Error("imports domain '" + domain + "' at two versions");
+  }
+  return opsets;
+}
+
+FoldedFunction foldedOf(const onnx::FunctionProto &proto) {
+  FoldedFunction function;
+  function.opsets = opsetsOf(proto);
   function.inputs.assign(proto.input().begin(), proto.input().end());
   function.outputs.assign(proto.output().begin(), proto.output().end());
   for (const auto &node : proto.node())
@@ -219,11 +234,10 @@ onnx::ModelProto parse(const std::string &path) {
 RawModel readModel(const std::string &path, DataFiles &files) {
   onnx::ModelProto proto = parse(path);
   RawModel model;
-  for (const auto &opset : proto.opset_import())
-    model.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] =
-        static_cast<int>(opset.version());
+  model.opsets = opsetsOf(proto);
   for (const auto &entry : proto.metadata_props())
-    model.properties[entry.key()] = entry.value();
+    if (!model.properties.emplace(entry.key(), entry.value()).second)
+      throw Error("property '" + entry.key() + "' is there twice");
   for (const auto &input : proto.graph().input())
     model.inputs.push_back(typeOf(input));
   for (const auto &output : proto.graph().output())
@@ -233,8 +247,17 @@ RawModel readModel(const std::string &path, DataFiles &files) {
   for (const auto &node : proto.graph().node())
     model.nodes.push_back(nodeOf(node));
   for (const auto &function : proto.functions())
-    if (function.domain() == "offload" && function.name() == "Folded")
-      model.folded = functionOf(function);
+    if (function.domain() != "offload" || function.name() != "Folded")
+      model.functions.push_back({function.domain(), function.name(),
+                                 function.overload(), functionText(function),
+                                 opsetsOf(function)});
+    else if (model.folded)
+      throw Error("has the function 'offload.Folded' twice");
+    else
+      model.folded = foldedOf(function);
+  for (const auto &info : proto.graph().value_info())
+    if (info.type().has_tensor_type() && info.type().tensor_type().has_shape())
+      model.declared.push_back(typeOf(info));
   return model;
 }
 

@@ -11,6 +11,7 @@
 #include "offload/Runtime/Program.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,15 @@ struct RawNode {
   AttributeMap attributes;
 };
 
-/// A function's own names.
 struct RawFunction {
+  std::string domain, name, overload;
+  std::string text; // as functionText() prints it
+  std::map<std::string, int> opsets;
+};
+
+/// `offload.Folded`: how folded constants were made, in names of its own.
+struct FoldedFunction {
+  std::map<std::string, int> opsets;
   std::vector<std::string> inputs, outputs;
   std::vector<RawNode> nodes;
 };
@@ -45,12 +53,15 @@ struct RawModel {
   std::vector<RawType> inputs, outputs;
   std::vector<RawConstant> constants;
   std::vector<RawNode> nodes;
-  RawFunction folded; // offload.Folded; empty where there is none
+  std::vector<RawFunction> functions;
+  std::vector<RawType> declared; // results of nodes, where the file types them
+  std::optional<FoldedFunction> folded;
 };
 
 /// Parses the file at `path`; large contents stay where they are and are kept
 /// by `files`. Throws Error: not readable, no ONNX model, data that does not
-/// match its shape, a kind of type or attribute that no node here has.
+/// match its shape, a kind of type or attribute that no node here has, a
+/// property or a domain that is there twice.
 RawModel readModel(const std::string &path, DataFiles &files);
 
 } // namespace offload::rt

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
 namespace offload::rt {
 
@@ -179,6 +180,7 @@ void Rules::checkLaunchNode(uint32_t number) const {
 void Rules::checkView(uint32_t number) const {
   const ProgramNode &node = program.nodes[number];
   if (node.queue != Queue::Compute || node.op->view == ViewRule::None ||
+      (node.op->view == ViewRule::Part && !node.isLaunchOperand(1)) ||
       std::count_if(node.outputs.begin(), node.outputs.end(),
                     [](uint32_t output) { return output != kNone; }) != 1)
     refuse(number, "cannot make a view");
@@ -303,13 +305,19 @@ void Rules::checkResult(const ProgramValue &value) const {
 }
 
 void Rules::checkPeak() const {
-  auto compare = [&](int64_t limit, const char *what) {
-    if (limit >= 0 && program.peakBytes > limit)
-      throw Error("its ranges end at " + std::to_string(program.peakBytes) +
-                  " bytes, over its " + what + " of " + std::to_string(limit));
-  };
-  compare(program.plannedPeakBytes, "planned peak");
-  compare(program.deviceMemoryBytes, "device memory");
+  int64_t planned = program.plannedPeakBytes;
+  int64_t budget = program.deviceMemoryBytes;
+  std::string end =
+      "its ranges end at " + std::to_string(program.peakBytes) + " bytes";
+  if (program.peakBytes > INT64_MAX - kAlignBytes)
+    throw Error(end + ", which no memory holds");
+  if (planned >= 0 && planned != alignUp(program.peakBytes))
+    throw Error(end + ", which makes a peak of " +
+                std::to_string(alignUp(program.peakBytes)) +
+                ", and the property 'offload.peak_bytes' is " +
+                std::to_string(planned) + ": compile the model again");
+  if (budget >= 0 && program.peakBytes > budget)
+    throw Error(end + ", over its device memory of " + std::to_string(budget));
   for (uint32_t i = 0; i < program.nodes.size(); ++i) {
     const ProgramNode &node = program.nodes[i];
     if (node.queue == Queue::Compute &&
@@ -341,11 +349,10 @@ void checkArity(const ProgramNode &node, const std::string &overload) {
     Op op;
     size_t least, most, outputs;
   };
-  constexpr Arity arities[] = {{Op::Offload_Wait, 1, 2, 1},
-                               {Op::Offload_Release, 1, 1, 1},
-                               {Op::Offload_Join, 2, 2, 1},
-                               {Op::Offload_SGD, 4, 4, 1},
-                               {Op::Offload_AdamW, 11, 11, 3}};
+  constexpr Arity arities[] = {
+      {Op::Offload_Wait, 1, 2, 1},    {Op::Offload_Release, 1, 1, 1},
+      {Op::Offload_Join, 2, 2, 1},    {Op::Offload_SGD, 4, 4, 1},
+      {Op::Offload_AdamW, 11, 11, 3}, {Op::Offload_Linear, 3, 3, 1}};
   for (const Arity &arity : arities)
     if (node.is(arity.op) &&
         (operands < arity.least || operands > arity.most ||

@@ -3,10 +3,11 @@
 // In:  a path and options; feeds by name.
 // Out: outputs by name; states; statistics.
 // Not: how anything is issued (Executor) or where it lies (Storage).
-// How: load reads, proves, tries every kernel out and then allocates, so a
-//      refusal comes before memory is taken. A run checks its feeds before
-//      anything is issued.
+// How: load reads and proves before it takes memory; then it tries every kernel
+//      out while another thread brings the weights. A run checks its feeds
+//      before anything is issued.
 
+#include "CardRoom.h"
 #include "SessionParts.h"
 #include "Staging.h"
 #include "States.h"
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 
 namespace offload::rt {
 
@@ -33,14 +35,22 @@ public:
     }
     if (!options.skipVerification)
       proveLaunchList(list, loaded);
-    std::unique_ptr<Memory> arena = prepareDevice();
+    std::unique_ptr<Memory> arena;
+    std::future<std::unique_ptr<ConstantMemory>> constants;
     try {
+      checkCardRoom(loaded, options.device, device->cardBefore());
+      // Weights are brought while libraries are made and kernels tried out.
+      constants = std::async(std::launch::async, [this] {
+        return std::make_unique<ConstantMemory>(loaded, *device);
+      });
+      arena = prepareDevice();
       bound = shapes.bindAtBound();
     } catch (const Error &error) {
       throw Error("'" + path + "': " + error.what());
     }
-    storage = std::make_unique<Storage>(loaded, *bound, *device,
-                                        std::move(arena), options.poison);
+    storage =
+        std::make_unique<Storage>(loaded, *bound, *device, constants.get(),
+                                  std::move(arena), options.poison);
     if (staging)
       shapes.useMemory(storage->arena() + storage->carriedBytes(),
                        storage->arenaBytes() - storage->carriedBytes());
@@ -143,7 +153,10 @@ std::unique_ptr<Memory> FileSession::prepareDevice() {
   if (!device->copiesNeedPinned())
     return nullptr;
   staging.emplace(*device);
-  device->prepareKernels();
+  device->prepareKernels(
+      std::any_of(loaded.nodes.begin(), loaded.nodes.end(), [](const auto &n) {
+        return n.is(Op::Conv) || n.is(Op::ConvTranspose);
+      }));
   std::unique_ptr<Memory> arena = device->allocateDevice(loaded.peakBytes);
   shapes.useMemory(arena->data(), arena->sizeBytes());
   return arena;

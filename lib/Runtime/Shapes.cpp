@@ -36,6 +36,9 @@ public:
         throw Error(program.describe(i) + ": " + error.what());
       }
     }
+    if (!feeds)
+      for (uint32_t i = 0; i < program.values.size(); ++i)
+        checkDeclared(i);
     return made;
   }
 
@@ -48,6 +51,7 @@ private:
   void bindKernel(uint32_t number);
   bool fillCall(const ProgramNode &node, KernelCall &call);
   void checkFits(const ProgramNode &node, unsigned output) const;
+  void checkDeclared(uint32_t number) const;
 
   BoundValue &valueAt(uint32_t number) { return made->values[number]; }
   HostValuePointer launchAt(uint32_t number) const {
@@ -236,6 +240,35 @@ void Binder::checkFits(const ProgramNode &node, unsigned output) const {
     throw Error("makes '" + value.name + "' of " + std::to_string(bound.bytes) +
                 " bytes, " + printShape(bound.type, bound.dims) +
                 ", and its place has " + std::to_string(value.plannedBytes));
+}
+
+/// What the file says of a result, against what its node makes. A token has no
+/// bytes, and is a bool to other runtimes.
+void Binder::checkDeclared(uint32_t number) const {
+  const ProgramValue &value = program.values[number];
+  if (value.maker == kNone || value.type == DataType::Undefined)
+    return;
+  bool isToken = value.home == Home::Token;
+  const BoundValue &bound =
+      isToken ? contiguousValue(DataType::Bool, {}) : made->values[number];
+  if (!bound.isKnown)
+    return;
+  bool agrees =
+      value.type == bound.type && value.dims.size() == bound.dims.size();
+  std::string declared;
+  for (size_t axis = 0; axis < value.dims.size(); ++axis) {
+    const Dimension &dim = value.dims[axis];
+    declared += (axis ? "," : "") +
+                (dim.size < 0 ? dim.name : std::to_string(dim.size));
+    agrees &= dim.size < 0 || axis >= bound.dims.size() ||
+              dim.size == bound.dims[axis];
+  }
+  if (!agrees)
+    throw Error(program.describe(value.maker) + " makes '" + value.name +
+                "' of " + printShape(bound.type, bound.dims) +
+                ", and the file declares it " +
+                std::string(dataTypeName(value.type)) + "[" + declared +
+                "]: compile the model again");
 }
 
 Shapes::Shapes(const Program &program, Device &device, bool deterministic)

@@ -27,6 +27,7 @@ struct BoundValue {
   std::vector<int64_t> dims;
   std::vector<int64_t> strides; // in elements
   int64_t bytes = 0;            // contiguous
+  int64_t offsetBytes = 0;      // of the first element behind the root's
 };
 
 /// All steps with the same feeds' shapes share one. Immutable once made.

@@ -6,51 +6,24 @@
 // How: what travels in one copy lies in one block of pinned memory, each part
 //      at the next multiple of 512 bytes, as in the arena; so copies of groups
 //      are laid out first. Contents that only host nodes read stay in the
-//      mapped file. Pinned memory is filled by several threads.
+//      mapped file; constants that are copied are ConstantMemory's.
 
 #include "Storage.h"
 
 #include "DataFiles.h"
 
+#include "offload/Runtime/ParallelRanges.h"
+
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 namespace offload::rt {
 
-namespace {
-
-struct Block {
-  std::byte *to;
-  const std::byte *from;
-  size_t bytes;
-};
-
-/// Copies in pieces, so that a few large blocks keep all threads busy too.
-void copyInParallel(const std::vector<Block> &blocks) {
-  constexpr size_t kPieceBytes = size_t(16) << 20;
-  std::vector<Block> pieces;
-  for (const Block &block : blocks)
-    for (size_t at = 0; at < block.bytes; at += kPieceBytes)
-      pieces.push_back({block.to + at, block.from + at,
-                        std::min(kPieceBytes, block.bytes - at)});
-  size_t count = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 16);
-  count = std::min(count, pieces.size());
-  std::vector<std::thread> threads;
-  for (size_t k = 0; k < count; ++k)
-    threads.emplace_back([&, k] {
-      for (size_t i = k; i < pieces.size(); i += count)
-        std::memcpy(pieces[i].to, pieces[i].from, pieces[i].bytes);
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-}
-
-} // namespace
-
 Storage::Storage(const Program &program, const Binding &bound, Device &device,
+                 std::unique_ptr<ConstantMemory> loaded,
                  std::unique_ptr<Memory> given, bool poison)
-    : program(program), device(device), arenaMemory(std::move(given)) {
+    : program(program), device(device), constants(std::move(loaded)),
+      arenaMemory(std::move(given)) {
   findBuffers(bound);
   layOutGroups();
   for (uint32_t i = 0; i < program.values.size(); ++i)
@@ -136,6 +109,8 @@ void Storage::place(uint32_t owner) {
   if (buffer.isPlaced)
     return;
   buffer.isPlaced = true;
+  if (constants->address(owner))
+    return;
   if (buffer.isBorrowed) {
     borrowedBytes += buffer.bytes;
     return;
@@ -165,6 +140,8 @@ std::byte *Storage::bufferAddress(uint32_t owner) const {
     return nullptr;
   if (auto found = own.find(owner); found != own.end())
     return found->second->data();
+  if (std::byte *constant = constants->address(owner))
+    return constant;
   if (buffer.isBorrowed) // only read
     return const_cast<std::byte *>(program.values[owner].contents.data());
   return (buffer.isPinned ? pinned : plain)->data() + buffer.offset;
@@ -192,14 +169,16 @@ int64_t Storage::carriedBytes() const {
 }
 
 void Storage::load() {
-  std::vector<Block> blocks;
   for (uint32_t i = 0; i < program.values.size(); ++i) {
     const ProgramValue &value = program.values[i];
-    if (hasBuffer[i] && !buffers[i].isBorrowed && value.hasContents)
-      blocks.push_back(
-          {bufferAddress(i), value.contents.data(), value.contents.size()});
+    if (hasBuffer[i] && value.hasContents && !buffers[i].isBorrowed &&
+        !constants->address(i))
+      forRanges(static_cast<int64_t>(value.contents.size()), [&](int64_t first,
+                                                                 int64_t last) {
+        std::memcpy(bufferAddress(i) + first, value.contents.data() + first,
+                    static_cast<size_t>(last - first));
+      });
   }
-  copyInParallel(blocks);
 }
 
 /// What a caller gets as an output is read on the host, so a resident that is
@@ -227,7 +206,10 @@ void Storage::replace(uint32_t constant, std::span<const std::byte> contents) {
   if (std::byte *to = isBuffered               ? bufferAddress(constant)
                       : own.contains(constant) ? own[constant]->data()
                                                : nullptr)
-    copyInParallel({{to, contents.data(), contents.size()}});
+    forRanges(bytes, [&](int64_t first, int64_t last) {
+      std::memcpy(to + first, contents.data() + first,
+                  static_cast<size_t>(last - first));
+    });
   replaced.insert(constant);
 }
 

@@ -3,6 +3,7 @@
 #ifndef OFFLOAD_LIB_RUNTIME_STORAGE_H
 #define OFFLOAD_LIB_RUNTIME_STORAGE_H
 
+#include "ConstantMemory.h"
 #include "Shapes.h"
 
 #include "offload/Runtime/Device.h"
@@ -18,11 +19,12 @@ namespace offload::rt {
 
 class Storage {
 public:
-  /// Allocates all memory of the session and loads constants, defaults and
-  /// first values of states. `bound`: sizes at the bound. With `poison` the
+  /// Allocates all other memory of the session and loads residents, defaults
+  /// and first values of states. `bound`: sizes at the bound. With `poison` the
   /// arena holds NaN where nothing is loaded. Blocks until all is there.
   /// `arena` may be null; then it is allocated here.
   Storage(const Program &program, const Binding &bound, Device &device,
+          std::unique_ptr<ConstantMemory> constants,
           std::unique_ptr<Memory> arena, bool poison);
 
   /// In the arena; null where the value has no place there.
@@ -47,7 +49,9 @@ public:
 
   std::byte *arena() const { return arenaMemory->data(); }
   int64_t arenaBytes() const { return arenaMemory->sizeBytes(); }
-  int64_t pinnedBytes() const { return pinned->sizeBytes(); }
+  int64_t pinnedBytes() const {
+    return constants->sizeBytes() + pinned->sizeBytes();
+  }
   int64_t plainBytes() const { return plain->sizeBytes() + ownBytes; }
   /// Contents that host nodes read where they are: in the mapped file.
   int64_t mappedBytes() const { return borrowedBytes; }
@@ -56,7 +60,7 @@ private:
   /// One buffer on the host.
   struct Buffer {
     bool isPlaced = false, isPinned = false, isBorrowed = false;
-    int64_t offset = 0, bytes = 0;
+    int64_t offset = 0, bytes = 0; // offset: of one that is placed here
   };
 
   uint32_t ownerOf(uint32_t value) const;
@@ -73,6 +77,7 @@ private:
   std::vector<Buffer> buffers; // by value; bytes < 0: none
   std::vector<bool> hasBuffer;
   int64_t pinnedEnd = 0, plainEnd = 0, borrowedBytes = 0, ownBytes = 0;
+  std::unique_ptr<ConstantMemory> constants;
   std::unique_ptr<Memory> arenaMemory, pinned, plain;
   /// Replaced constants: what lay in the mapped file, or has no buffer.
   std::map<uint32_t, std::unique_ptr<Memory>> own;

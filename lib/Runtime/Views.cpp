@@ -1,8 +1,9 @@
 // Layouts of values that share another value's bytes.
 //
 // In:  a node that only renames bytes (Reshape, Flatten, Squeeze, Unsqueeze,
-//      Identity, Transpose) and its operand's layout.
-// Out: the result's dimensions and strides.
+//      Identity, Transpose; Gather of one constant index) and its operand's
+//      layout.
+// Out: the result's dimensions and strides, and where its first element lies.
 // Not: bytes; no kernel runs for a view.
 
 #include "Shapes.h"
@@ -127,6 +128,66 @@ BoundValue transposed(const ProgramNode &node, const BoundValue &operand) {
   return result;
 }
 
+/// Gives the axes before `end` strides until they fill a run of `count`
+/// elements, `stride` apart.
+void fillRun(int64_t count, int64_t stride, BoundValue &result, size_t &end) {
+  int64_t filled = 1;
+  while (end > 0 && (filled < count || result.dims[end - 1] == 1)) {
+    result.strides[--end] = filled * stride;
+    filled *= result.dims[end];
+  }
+  if (filled != count)
+    throw Error("cannot be a view: no strides reach the elements of " +
+                printShape(result.type, result.dims) + " in their order");
+}
+
+/// The elements of `from` in their order under other dimensions, as many: axes
+/// of `from` that lie one behind the other are a run, and the result's axes
+/// fill run after run.
+BoundValue strided(const BoundValue &from, Dims dims) {
+  BoundValue result = from;
+  result.dims = std::move(dims);
+  result.strides.assign(result.dims.size(), 1);
+  size_t end = result.dims.size();
+  int64_t run = 1, stride = from.strides.empty() ? 1 : from.strides.back();
+  for (size_t i = from.dims.size(); i-- > 0;) {
+    run *= from.dims[i];
+    if (i > 0 && (from.dims[i - 1] == 1 || from.strides[i - 1] == run * stride))
+      continue;
+    fillRun(run, stride, result, end);
+    if (i > 0)
+      stride = from.strides[i - 1];
+    run = 1;
+  }
+  return result;
+}
+
+/// One place along an axis, which gives way to the index's axes of size 1.
+BoundValue part(const ProgramNode &node, const BoundValue &operand,
+                const HostValue *index) {
+  if (!index || index->ints.size() != 1)
+    throw Error("the index is not known");
+  size_t rank = operand.dims.size();
+  auto axis = static_cast<size_t>(
+      wrapAxis(intAttribute(node.attributes, "axis", 0), rank));
+  if (axis >= rank)
+    throw Error("there is no axis " + std::to_string(axis));
+  int64_t size = operand.dims[axis], at = index->ints[0];
+  if (at < -size || at >= size)
+    throw Error("index " + std::to_string(at) +
+                " is out of range for an axis of size " + std::to_string(size));
+  BoundValue result = operand;
+  auto place = static_cast<ptrdiff_t>(axis);
+  result.dims.erase(result.dims.begin() + place);
+  result.strides.erase(result.strides.begin() + place);
+  result.dims.insert(result.dims.begin() + place, index->dims.size(), 1);
+  result.strides.insert(result.strides.begin() + place, index->dims.size(), 1);
+  int64_t skipped = (at < 0 ? at + size : at) * operand.strides[axis];
+  result.offsetBytes += packedBytes(operand.type, skipped);
+  result.bytes = packedBytes(operand.type, countOf(result.dims));
+  return result;
+}
+
 Dims flattened(const ProgramNode &node, const Dims &from) {
   auto axis = static_cast<ptrdiff_t>(
       wrapAxis(intAttribute(node.attributes, "axis", 1), from.size()));
@@ -180,14 +241,18 @@ BoundValue viewOf(const ProgramNode &node, const BoundValue &operand,
     return unsqueezed(node, operand, launch);
   if (node.is(Op::Transpose))
     return transposed(node, operand);
+  if (node.is(Op::Gather))
+    return part(node, operand, launch);
   Dims dims = node.is(Op::Flatten) ? flattened(node, operand.dims)
                                    : reshaped(node, operand.dims, launch);
-  if (!isContiguous(operand))
-    throw Error("cannot be a view of a value with strides");
   if (countOf(dims) != countOf(operand.dims))
     throw Error("makes " + printShape(operand.type, dims) + " of " +
                 printShape(operand.type, operand.dims));
-  return contiguousValue(operand.type, std::move(dims));
+  if (operand.bytes && !isContiguous(operand))
+    return strided(operand, std::move(dims));
+  BoundValue result = contiguousValue(operand.type, std::move(dims));
+  result.offsetBytes = operand.offsetBytes;
+  return result;
 }
 
 } // namespace offload::rt

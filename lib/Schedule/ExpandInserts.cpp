@@ -276,8 +276,7 @@ private:
     const auto &newest = queue == Queue::Compute ? onDevice : onHost;
     for (unsigned i = 0; i < node.operands().size(); ++i) {
       Value *operand = node.operand(i);
-      if (!operand || (node.info && node.info->isLaunchOperand(i) &&
-                       queue == Queue::Compute))
+      if (!operand || (node.isLaunchOperand(i) && queue == Queue::Compute))
         continue;
       auto found = newest.find(operand);
       if (found != newest.end())

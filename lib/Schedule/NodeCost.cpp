@@ -62,7 +62,11 @@ int64_t bytesOf(llvm::ArrayRef<Value *> values) {
 } // namespace
 
 double countFlops(const Node &node) {
-  if (!node.domain.empty() || !node.operand(0) || !node.result())
+  if (!node.operand(0) || !node.result())
+    return 0;
+  if (node.isOffload("Linear"))
+    return matMulFlops(node);
+  if (!node.domain.empty())
     return 0;
   if (node.opType == "Gemm")
     return gemmFlops(node);

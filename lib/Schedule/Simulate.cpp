@@ -19,8 +19,11 @@
 namespace offload {
 namespace {
 
+/// Near three hours: no step has so many operations that their sum overflows.
+constexpr double kMostNs = 1e13;
+
 int64_t toNs(double seconds) {
-  return static_cast<int64_t>(std::llround(seconds * 1e9));
+  return static_cast<int64_t>(std::llround(std::min(seconds * 1e9, kMostNs)));
 }
 
 class Replay {

@@ -12,12 +12,14 @@
 
 #include "offload/Schedule/NodeCost.h"
 
+#include "ViewChoice.h"
 #include "WeightGroups.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace offload {
 namespace {
@@ -48,6 +50,7 @@ public:
                        "' is a state: graphs that carry state from step to "
                        "step (training) cannot be planned");
     findHostLookups();
+    choice.emplace(graph, hostLookups);
     for (const Node &node : graph.nodeList())
       if (isCompute(node))
         positions[&node] = static_cast<int32_t>(positions.size());
@@ -110,9 +113,11 @@ private:
     }
   }
 
+  bool isViewNode(const Node &node) const { return choice->isView(node); }
+
   /// The value that owns the bytes of a device value.
   const Value *rootOf(const Value *value) const {
-    while (isOnDevice(value) && isViewNode(graph, *value->definingNode()))
+    while (isOnDevice(value) && isViewNode(*value->definingNode()))
       value = value->definingNode()->operand(0);
     return value;
   }
@@ -120,7 +125,7 @@ private:
   /// Where a reader of `value` at position `at` first names the root: there,
   /// or at the first view of the chain.
   int32_t entryOf(const Value *value, int32_t at) const {
-    while (isOnDevice(value) && isViewNode(graph, *value->definingNode())) {
+    while (isOnDevice(value) && isViewNode(*value->definingNode())) {
       at = positions.lookup(value->definingNode());
       value = value->definingNode()->operand(0);
     }
@@ -137,10 +142,10 @@ private:
       return makeError("[" + node.name() +
                        "] (Dropout) is in training mode, and plans are made "
                        "for inference: set its training_mode to false");
-    const bool view = isViewNode(graph, node);
+    const bool view = isViewNode(node);
     for (unsigned i = 0; i < node.operands().size(); ++i)
       if (const Value *operand = node.operand(i))
-        if (!node.info->isLaunchOperand(i))
+        if (!node.isLaunchOperand(i))
           touch(operand, at);
     addNode(node, view);
     if (view) {
@@ -188,7 +193,7 @@ private:
       if (!isCompute(*user))
         return user->queue() != Queue::Launch;
       return positions.lookup(user) > at ||
-             (isViewNode(graph, *user) && isReadAfter(user->result(), at));
+             (isViewNode(*user) && isReadAfter(user->result(), at));
     });
   }
 
@@ -222,7 +227,7 @@ private:
     };
     for (unsigned i = 0; i < node.operands().size(); ++i)
       if (const Value *operand = node.operand(i))
-        if (!node.info->isLaunchOperand(i) && !operand->type.isBounded())
+        if (!node.isLaunchOperand(i) && !operand->type.isBounded())
           return refuse(operand);
     for (const Value *result : node.results())
       if (result && !result->type.isBounded())
@@ -317,6 +322,7 @@ private:
   const bool lookupsOnHost, onCard;
   StepModel step;
   llvm::DenseSet<const Node *> hostLookups;
+  std::optional<ViewChoice> choice;
   llvm::DenseMap<const Node *, int32_t> positions;
   llvm::DenseMap<const Value *, size_t> temporaryOf, stagedOf;
   ConstantReadsMap constants;
@@ -336,29 +342,6 @@ int64_t StepModel::scratchBytes() const {
   for (const ComputeNode &node : nodes)
     most = std::max(most, node.scratchBytes);
   return most;
-}
-
-bool isViewNode(const Graph &graph, const Node &node) {
-  if (!node.info || node.info->view == ViewRule::None || !node.result() ||
-      node.queue() != Queue::Compute)
-    return false;
-  if (const Value *training = trainingMode(node))
-    if (!training->isConstant())
-      return false;
-  // A second result (a mask) has bytes that only the kernel can write.
-  for (unsigned i = 1; i < node.results().size(); ++i)
-    if (node.result(i))
-      return false;
-  if (node.info->view == ViewRule::Always)
-    return true;
-  // What is copied out is contiguous, and a view of strides is a copy.
-  if (graph.isOutput(node.result()))
-    return false;
-  return llvm::all_of(node.result()->users(), [](const Node *user) {
-    return user->queue() == Queue::Launch ||
-           (user->info && user->info->takesStrides &&
-            user->info->view == ViewRule::None);
-  });
 }
 
 llvm::Expected<StepModel> readStep(const Graph &graph, bool lookupsOnHost,

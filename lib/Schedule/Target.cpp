@@ -8,6 +8,7 @@
 #include "offload/Schedule/Target.h"
 
 #include "offload/IR/Graph.h"
+#include "offload/OffFormat/CardReserve.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
@@ -16,17 +17,12 @@
 namespace offload {
 namespace {
 
-constexpr int64_t kMiB = 1024 * 1024;
-
 /// One H200 on PCIe 5 x16. The link's figures are of large pinned copies; the
 /// latency of a copy is what 1 and 4 MiB copies lose against them.
 Target cudaTarget() {
   Target target;
   target.name = "cuda";
-  // Context 663 MiB as seen; cuBLAS keeps 32 MiB, cuDNN and the other handles
-  // are given 64 MiB. Constants of the target, never what is left over, so that
-  // results do not depend on the budget.
-  target.reservedBytes = (663 + 32 + 64) * kMiB;
+  target.reservedBytes = kCardReservedBytes;
   target.h2dBytesPerSecond = 54.8e9;
   target.d2hBytesPerSecond = 54.6e9;
   target.copyLatencySeconds = 15e-6;

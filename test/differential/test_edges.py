@@ -1,6 +1,7 @@
 """Small graphs at the edges of what models hold, against ONNX Runtime, at every
 budget of the plan: transposed copies of real size, sizes of zero, constants that
-are outputs. And what offload-run may not write over."""
+are outputs. Sizes that no machine has. Files changed after they were compiled. And
+what offload-run may not write over."""
 import os
 import stat
 import sys
@@ -116,6 +117,136 @@ class Outputs(unittest.TestCase):
         reader.join(timeout=30)
         self.assertTrue(stat.S_ISFIFO(pipe.stat().st_mode))
         self.assertEqual(read[0][:2], b"PK")
+
+
+class HugeSizes(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.path = Path(self.scratch.name) / "m.onnx"
+        # The shape of z needs no value of the product.
+        onnx.save(model([node("MatMul", "x w", "y"), node("Concat", "y y", "z", axis=0)], ["z"], [weight("w", 60, 64)],
+                        shape=("batch", 60)), self.path)
+
+    def compile(self, batch, *flags):
+        return toolkit.call("offload-opt", self.path, "-o", self.path.with_suffix(".off"), "--dim", "batch=%d" % batch, *flags)[1]
+
+    def test_more_than_a_process_can_address(self):
+        for batch, name in [(10 ** 12, "'x'"), (56 * 10 ** 10, "[matmul_y] result 'y'"), (3 * 10 ** 11, "[concat_z] result 'z'")]:
+            for flags in ([], ["--target=host"], ["--device-memory=8GiB"]):
+                with self.subTest(batch=batch, flags=flags):
+                    code, err = toolkit.refused("offload-opt", self.path, "-o", self.path.with_suffix(".off"),
+                                                "--dim", "batch=%d" % batch, *flags)
+                    self.assertEqual((code, len(err.splitlines())), (1, 1), err)
+                    self.assertIn(name + " has the shape [", err)
+                    self.assertIn("a process can address no more than 140737488355328", err)
+        for batch in (2 ** 58, 2 ** 62, 2 ** 63 - 1):
+            _, err = toolkit.refused("offload-opt", self.path, "-o", self.path.with_suffix(".off"), "--dim", "batch=%d" % batch)
+            self.assertIn("'x' has the shape [", err)
+            self.assertIn("more than can be counted in bytes", err)
+        self.assertFalse(self.path.with_suffix(".off").exists())
+
+    def test_more_than_this_machine_has(self):
+        self.assertIn("remark: inputs and outputs take 700.35 GiB of host memory", self.compile(10 ** 9))
+        self.assertIn("remark: inputs, outputs and the arena take ", self.compile(10 ** 9, "--target=host"))
+        self.assertNotIn("host memory", self.compile(1000))
+
+    def test_the_predicted_time_of_a_huge_step_is_a_time(self):
+        err = self.compile(10 ** 11)
+        self.assertGreater(float(err.split("predicted step ")[1].split()[0]), 1000)
+
+
+class Tampered(unittest.TestCase):
+    """Both tools refuse a file whose order is right, but which is not what the compiler wrote."""
+
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = Path(self.scratch.name)
+        onnx.save(CASES["weight_behind_transpose_and_identity"](), self.folder / "m.onnx")
+        toolkit.compile_model(self.folder / "m.onnx", self.folder / "m.off")
+        self.right = onnx.load(str(self.folder / "m.off"), load_external_data=False)
+        self.feeds = {"x": RANDOM.standard_normal((64, 60)).astype(np.float32)}
+        toolkit.run(self.folder / "m.off", self.feeds)  # as it is
+
+    def refused(self, tamper, *parts):
+        made = onnx.ModelProto()
+        made.CopyFrom(self.right)
+        tamper(made)
+        (self.folder / "t.off").write_bytes(made.SerializeToString())
+        for call in (["offload-run", self.folder / "t.off", "--random-inputs", 1],
+                     ["offload-opt", self.folder / "t.off", "-o", self.folder / "out.off"],
+                     ["offload-opt", self.folder / "t.off", "--verify-only"]):
+            with self.subTest(tool=call[0], flag=call[2]):
+                code, err = toolkit.refused(*call)
+                self.assertEqual((code, len(err.splitlines())), (1, 1), err)
+                for part in parts:
+                    self.assertIn(part, err)
+        self.assertFalse((self.folder / "out.off").exists())
+
+    @staticmethod
+    def function(made, name):
+        return next(f for f in made.functions if f.name == name and not f.overload)
+
+    def test_version_of_the_domain(self):
+        def tamper(made):
+            next(o for o in made.opset_import if o.domain == "offload").version = 7
+        self.refused(tamper, "'offload' at version 7")
+
+    def test_bodies(self):
+        def other_operator(made):
+            self.function(made, "Wait").node[0].op_type = "Neg"
+        self.refused(other_operator, "'offload.Wait'", "other numbers")
+
+        def other_constant(made):
+            self.function(made, "Release").node[0].attribute[0].t.int32_data[0] = 0
+        self.refused(other_constant, "'offload.Release'", "other numbers")
+
+        def other_opset(made):
+            self.function(made, "Wait").opset_import[0].version = 13
+        self.refused(other_opset, "'offload.Wait'")
+
+        def standard(made):
+            mine = made.functions.add()
+            mine.CopyFrom(self.function(made, "Wait"))
+            mine.domain, mine.name = "", "MatMul"
+        self.refused(standard, "MatMul'")
+
+    def test_functions_that_are_gone_or_twice(self):
+        self.refused(lambda made: made.functions.remove(self.function(made, "Release")), "no function", "offload.Release")
+        self.refused(lambda made: made.functions.add().CopyFrom(self.function(made, "Wait")), "'offload.Wait'", "twice")
+
+    def test_what_has_no_meaning_may_change(self):
+        made = onnx.ModelProto()
+        made.CopyFrom(self.right)
+        for function in made.functions:
+            function.doc_string = "seen"
+            for n in function.node:
+                n.name = "renamed_" + n.output[0]
+        (self.folder / "t.off").write_bytes(made.SerializeToString())
+        toolkit.run(self.folder / "t.off", self.feeds)
+        toolkit.call("offload-opt", self.folder / "t.off", "--verify-only")
+
+    def test_properties(self):
+        for change in (-512, 512, 10 ** 9):
+            def tamper(made):
+                peak = next(p for p in made.metadata_props if p.key == "offload.peak_bytes")
+                peak.value = str(int(peak.value) + change)
+            self.refused(tamper, "offload.peak_bytes")
+        self.refused(lambda made: made.metadata_props.add(key="offload.target", value="host"), "'offload.target' is there twice")
+
+    def test_declared_types(self):
+        def dims(made):
+            made.graph.value_info[0].type.tensor_type.shape.dim[0].dim_value += 1
+        self.refused(dims, "declare")
+
+        def kind(made):
+            made.graph.value_info[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+        self.refused(kind, "declare")
+
+        def output(made):
+            made.graph.output[0].type.tensor_type.shape.dim[0].dim_value += 1
+        self.refused(output, "declare", "'y'")
 
 
 if __name__ == "__main__":

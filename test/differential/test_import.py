@@ -235,7 +235,7 @@ class ExternalData(Import):
         case("no such file", "'nowhere.bin'", location="nowhere.bin")
         case("it is a directory", location=".")
         case("without a location", offset=0)
-        case("'w.bin'", dims=[1 << 28, 1 << 28], location="w.bin")
+        case("'w.bin'", dims=[1 << 20, 1 << 20], location="w.bin")
 
     def test_paths_that_leave_the_folder(self):
         data = np.arange(2, dtype=np.float32)
@@ -347,6 +347,46 @@ class Files(Import):
 
 
 class Opsets(Import):
+    def typed_model(self, operator, types, output, opset=22, **attributes):
+        """One node over inputs of two by two (Conv: images), each of its own type."""
+        shape = [2, 2, 2, 2] if operator == "Conv" else [2, 2]
+        names = ["abcdef"[i] if t else "" for i, t in enumerate(types)]
+        inputs = [helper.make_tensor_value_info(n, t, shape) for n, t in zip(names, types) if t]
+        node = helper.make_node(operator, names, ["y"], name="n", **attributes)
+        outputs = [helper.make_tensor_value_info("y", output, None)]
+        return self.save(model_of([], [node], inputs, outputs, opset, 10))
+
+    def test_operands_of_one_type(self):
+        f32, f16, b16, i64, i32 = T.FLOAT, T.FLOAT16, T.BFLOAT16, T.INT64, T.INT32
+        mixed = [("Conv", [b16, f32], b16, "'a' of type bfloat16 and 'b' of type float,"),
+                 ("Conv", [f32, f32, f16], f32, "'a' of type float and 'c' of type float16,"),
+                 ("MatMul", [f32, f16], f32, "'a' of type float and 'b' of type float16,"),
+                 ("Add", [i32, i64], i64, "'a' of type int32 and 'b' of type int64,"),
+                 ("Concat", [f32, f32, f16], f32, "'a' of type float and 'c' of type float16,"),
+                 ("Clip", [f32, None, f16], f32, "'a' of type float and 'c' of type float16,"),
+                 ("Where", [T.BOOL, f32, f16], f32, "'b' of type float and 'c' of type float16,")]
+        for operator, types, output, words in mixed:
+            with self.subTest(operator, types=types):
+                path = self.typed_model(operator, types, output, **({"axis": 0} if operator == "Concat" else {}))
+                self.refuse(path, "[n] uses operator %s with %s which must be of one type (T): put a Cast" % (operator, words))
+
+    def test_types_that_an_operator_does_not_take(self):
+        self.refuse(self.typed_model("Where", [T.FLOAT, T.FLOAT, T.FLOAT], T.FLOAT),
+                    "[n] uses operator Where with 'a' of type float, and there it takes bool: put a Cast to one of these before the node")
+        self.refuse(self.typed_model("Gather", [T.FLOAT, T.FLOAT], T.FLOAT), "with 'b' of type float, and there it takes int32 or int64")
+
+    def test_types_that_may_differ(self):
+        f32, i64 = T.FLOAT, T.INT64
+        for operator, types, output in [("Gather", [f32, i64], f32), ("Where", [T.BOOL, f32, f32], f32),
+                                        ("Pow", [f32, i64], f32), ("Equal", [i64, i64], T.BOOL), ("CastLike", [i64, f32], f32),
+                                        ("Conv", [T.BFLOAT16, T.BFLOAT16], T.BFLOAT16), ("Clip", [i64], i64)]:
+            with self.subTest(operator, types=types):
+                path = self.typed_model(operator, types, output)
+                toolkit.call("offload-opt", path, "--strip", "-o", self.folder / "plain.onnx")
+        # Exporters write it: opset 22 is the first that takes it.
+        path = self.typed_model("Conv", [T.BFLOAT16, T.BFLOAT16], T.BFLOAT16, opset=18)
+        toolkit.call("offload-opt", path, "--strip", "-o", self.folder / "plain.onnx")
+
     def test_all_versions_are_read(self):
         for opset, ir_version in [(11, 3), (12, 6), (13, 4), (17, 8), (21, 10), (25, 12), (28, 14)]:
             w = numpy_helper.from_array(np.ones(2, np.float32), "w")

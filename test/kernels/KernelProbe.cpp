@@ -107,7 +107,7 @@ void addOperand(Probe &probe, const OperatorInfo &row, unsigned index,
     view.strides = given["strides"].get<std::vector<int64_t>>();
     auto *data = reinterpret_cast<uint8_t *>(given["address"].get<uint64_t>());
     int64_t bytes = given["bytes"].get<int64_t>();
-    if (row.isLaunchOperand(index)) {
+    if (row.isLaunchOperand(index) || given.value("launch", false)) {
       probe.values.push_back(std::make_unique<HostValue>(HostValue::fromBytes(
           view.type, view.dims, std::span(data, static_cast<size_t>(bytes)))));
       launch = probe.values.back().get();

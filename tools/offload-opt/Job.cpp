@@ -11,6 +11,7 @@
 #include "Job.h"
 
 #include "DeviceMemory.h"
+#include "ScarceMemory.h"
 #include "UselessFlags.h"
 
 #include "offload/Analysis/PrepareForPlan.h"
@@ -250,10 +251,23 @@ llvm::Error Job::writeReproducer(const Pipeline &pipeline) {
   return llvm::Error::success();
 }
 
+/// The default pipeline up to where it plans.
+llvm::Expected<Pipeline> Job::preparation() const {
+  llvm::Expected<Pipeline> pipeline = namedPipeline(kDefaultPipeline);
+  if (!pipeline)
+    return pipeline.takeError();
+  pipeline->erase(llvm::find_if(*pipeline,
+                                [](const PipelineStep &step) {
+                                  return step.pass->leaves != Form::Imported;
+                                }),
+                  pipeline->end());
+  if (graph->form == Form::Imported)
+    return pipeline;
+  return parsePipeline("strip," + printPipeline(*pipeline));
+}
+
 llvm::Error Job::printPlan() {
-  const llvm::StringRef passes =
-      graph->form == Form::Imported ? "classify" : "strip,classify";
-  llvm::Expected<Pipeline> pipeline = parsePipeline(passes);
+  llvm::Expected<Pipeline> pipeline = preparation();
   if (!pipeline)
     return pipeline.takeError();
   Instrument silent{InstrumentOptions()};
@@ -334,6 +348,7 @@ llvm::Error Job::printSummary() {
   llvm::errs() << llvm::format(
       "; predicted step %.3f ms\n",
       static_cast<double>(modelNumber(*graph, kStepNsKey)) / 1e6);
+  remarkScarceMemory(*graph, context, peak);
   return llvm::Error::success();
 }
 

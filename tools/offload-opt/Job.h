@@ -31,6 +31,7 @@ private:
   llvm::Error runPasses(const Pipeline &pipeline);
   llvm::Error writeReproducer(const Pipeline &pipeline);
   /// The table needs a plain graph: a schedule is stripped for it.
+  llvm::Expected<Pipeline> preparation() const;
   llvm::Error printPlan();
   llvm::Error writeModel();
   llvm::Error printWeightList();

@@ -4,8 +4,11 @@
 #ifndef OFFLOAD_ANALYSIS_GRAPHTIMELINE_H
 #define OFFLOAD_ANALYSIS_GRAPHTIMELINE_H
 
+#include "offload/Analysis/ValueLayout.h"
 #include "offload/IR/Graph.h"
 #include "offload/OffFormat/HappensBefore.h"
+
+#include <optional>
 
 namespace offload {
 
@@ -38,8 +41,16 @@ const Value *sourceOf(const Value &value);
 /// The value whose bytes these are: itself, or through Waits and views another.
 const Value *rootOf(const Value &value);
 
-/// Whether a view on the way to the root has other strides.
+/// How the value lies among the root's bytes, or nothing where that cannot be
+/// told (a rank that is not known, elements of less than a byte, a view that no
+/// strides make).
+std::optional<ValueLayout> layoutOf(const Value &value);
+
+/// Whether the value's elements do not lie one behind the other, in order.
 bool isStrided(const Value &value);
+
+/// Whether a view on the way to the root leaves elements out.
+bool isPart(const Value &value);
 
 /// The operand whose bytes the operator may write result `index` over, or -1.
 int inPlaceOperand(const Node &node, unsigned index);

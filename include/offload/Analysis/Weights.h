@@ -21,7 +21,7 @@ namespace offload {
 
 /// What a weight is for. Texts are those of the node property `kind`.
 enum class WeightKind : uint8_t {
-  Linear,        // of a Gemm or MatMul, on either side
+  Linear,        // of a Gemm, MatMul or offload.Linear, on either side
   Conv,          // 1-D to 3-D
   ConvTranspose, // likewise
   Embedding,     // the table of a Gather on axis 0

@@ -133,6 +133,9 @@ public:
   }
   /// Queue by property, else by the operator's row.
   Queue queue() const;
+  /// Whether operand `i` is known before the step starts: by the operator's
+  /// row, or as a constant that isLaunchConstant() names.
+  bool isLaunchOperand(unsigned i) const;
 
   llvm::ArrayRef<Value *> operands() const { return inputs; } // null: absent
   llvm::ArrayRef<Value *> results() const { return outputs; } // null: absent
@@ -240,6 +243,8 @@ public:
   void replaceAllUses(Value *from, Value *to, Node *except = nullptr);
   /// States and properties that name the value follow.
   void renameValue(Value *value, llvm::StringRef name);
+  /// No insert may name the node (form Imported).
+  void renameNode(Node *node, llvm::StringRef name);
   bool isOutput(const Value *value) const;
 
   /// Broken invariant as an error: order is topological, users are right,

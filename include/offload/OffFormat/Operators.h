@@ -30,9 +30,11 @@ enum class Op : uint16_t {
 /// Whether an output is a second name for an operand's bytes.
 enum class ViewRule : uint8_t {
   None,
-  Always, // output 0 has operand 0's elements in the same order (Reshape)
-  Strided // likewise with other strides; a view only where every reader takes
-          // strides (Transpose), else a copy
+  Always,  // output 0 has operand 0's elements in the same order (Reshape)
+  Strided, // likewise with other strides; a view only where every reader takes
+           // strides (Transpose), else a copy
+  Part     // some of operand 0's elements, where the launching thread knows
+           // which (Gather of a constant index); else as Strided
 };
 
 /// Which operand may hold a weight-bearing node's weight.
@@ -73,7 +75,8 @@ struct OperatorInfo {
   WeightRule weight;
   int inPlaceOperand;      // operand whose bytes output 0 may take over, or -1
   bool takesStrides;       // reads operands through strides without a copy
-  uint32_t launchOperands; // bit i: operand i is known before the step starts
+  uint32_t launchOperands; // bit i: operand i is known before the step starts;
+                           // isLaunchConstant() may add to them
   ScratchFormula scratch;
   bool shapeArithmetic; // OffFormat/ShapeArithmetic can evaluate it
 
@@ -83,6 +86,11 @@ struct OperatorInfo {
   bool covers(int sinceVersion) const;
   bool supportsType(DataType type) const;
 };
+
+/// Whether an operator reads operand `index` before the step starts where it is
+/// a constant of `elements` elements: the index of a Gather, which then takes
+/// one part.
+bool isLaunchConstant(Op op, unsigned index, int64_t elements);
 
 /// Scratch of the row's kernel on a card for operands of that type
 /// (DeviceScratch.def).

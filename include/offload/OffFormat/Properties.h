@@ -48,13 +48,13 @@ inline constexpr std::array<std::string_view, 8> kModelKeys = {
     kPeakBytesKey, kStepNsKey, kScratchKey,      kDimsKey};
 
 /// Keys within one property, in the order in which they are printed.
-/// node:   kind, queue, scratch, fused parts of a weight
+/// node:   kind, fused, queue, scratch
 /// value:  residency, view, inplace, offset, bytes
 /// insert: op, of, makes, role, before, after
-inline constexpr std::array<std::string_view, 15> kPropertyKeys = {
-    "op",        "of",     "makes",   "kind",   "queue",
-    "residency", "view",   "inplace", "role",   "group",
-    "scratch",   "offset", "bytes",   "before", "after"};
+inline constexpr std::array<std::string_view, 16> kPropertyKeys = {
+    "op",        "of",    "makes",   "kind", "fused", "queue",
+    "residency", "view",  "inplace", "role", "group", "scratch",
+    "offset",    "bytes", "before",  "after"};
 
 /// The pairs of one property. Keys are those of kPropertyKeys.
 class Properties {

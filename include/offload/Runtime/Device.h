@@ -57,6 +57,17 @@ struct Span {
   int64_t startNs = 0, endNs = 0;
 };
 
+/// A card as the driver told of it before a device was made there.
+struct CardState {
+  int64_t freeBytes = -1;  // -1: no card, or nobody can say
+  bool hasContext = false; // this process had a context there already
+};
+
+/// Writes what bytes [first, last) of host memory at `start` are to hold; what
+/// it leaves out is zero. May not throw.
+using FillHost =
+    std::function<void(std::byte *start, int64_t first, int64_t last)>;
+
 class Device {
 public:
   static constexpr uint32_t kNoLabel = ~0u;
@@ -69,7 +80,13 @@ public:
   virtual std::unique_ptr<Memory> allocateDevice(int64_t bytes) = 0;
   /// Host memory that the device copies from and to at full speed. `pinned`
   /// false: plain memory (a table that only the host queue reads).
-  virtual std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned) = 0;
+  /// `fill` may be null; it may be called by several threads at once, before
+  /// the memory is registered. May itself be called from any thread.
+  virtual std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned,
+                                               const FillHost &fill) = 0;
+  std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned) {
+    return allocateHost(bytes, pinned, nullptr);
+  }
 
   /// Appends work to a queue. On threads the task runs there; on CUDA a Host
   /// task runs in stream order on a thread of the device's, and any other at
@@ -123,8 +140,9 @@ public:
   /// Where kernels of the queue run.
   virtual KernelPlace kernelPlace(Queue) const { return {}; }
   /// Makes what kernels' libraries keep (handles, workspaces), so that no later
-  /// kernel does. Blocks.
-  virtual void prepareKernels() {}
+  /// kernel does; those for convolutions only where asked, as they take long.
+  /// Blocks.
+  virtual void prepareKernels(bool /*convolutions*/) {}
   /// Whether a copy from or to memory that allocateHost() did not make may
   /// block the calling thread.
   virtual bool copiesNeedPinned() const { return false; }
@@ -136,6 +154,7 @@ public:
   virtual std::unique_ptr<Memory> allocateShared(int64_t bytes) {
     return allocateHost(bytes, false);
   }
+  virtual CardState cardBefore() const { return {}; }
   /// Bytes that are gone from the card since before this device was made, its
   /// context included; -1 where nobody can say.
   virtual int64_t takenBytes() const { return -1; }

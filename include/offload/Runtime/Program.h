@@ -50,8 +50,9 @@ struct ProgramValue {
   uint32_t maker = kNone; // node; kNone: a graph input or a constant
   bool isInput = false;
   bool isOutput = false;
-  /// As the file declares them: of inputs, outputs and constants. Others get
-  /// theirs in the dry run.
+  /// As the file declares them. Sizes and types of what nodes make come from
+  /// the dry run, which refuses a file that declares others; Undefined: it
+  /// declares none.
   DataType type = DataType::Undefined;
   std::vector<Dimension> dims;
   /// A constant's contents, or the default of an input; the program's memory or
@@ -92,6 +93,7 @@ struct ProgramNode {
   std::vector<uint32_t> outputs;  // kNone: nobody wants it
   int64_t scratchBytes = 0;       // planned
   bool isView = false;            // output 0 names operand 0's bytes
+  uint32_t launchOperands = 0;    // bit i: known before the step, not data
 
   bool is(Op id) const { return op->id == id; }
   bool isCopy() const {
@@ -107,7 +109,9 @@ struct ProgramNode {
            !is(Op::Offload_Wait) && !is(Op::Offload_Release);
   }
   /// Operand `i` is known before the step starts, not data.
-  bool isLaunchOperand(unsigned i) const { return op->isLaunchOperand(i); }
+  bool isLaunchOperand(unsigned i) const {
+    return i < 32 && (launchOperands >> i & 1);
+  }
 };
 
 /// A node that the compiler ran: what it made are constants, or led to some.

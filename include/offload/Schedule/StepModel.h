@@ -114,9 +114,6 @@ struct StepModel {
   int64_t scratchBytes() const; // of the node that takes most
 };
 
-/// Whether the result of this node is to be a second name of operand 0's bytes.
-bool isViewNode(const Graph &graph, const Node &node);
-
 /// Reads a graph whose launch nodes are marked. `lookupsOnHost`: large tables
 /// are looked up by the host queue wherever the ids are known there.
 /// Errors, by node: a value without a bound, a state (training is not planned).

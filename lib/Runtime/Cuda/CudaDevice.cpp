@@ -98,9 +98,11 @@ public:
   std::unique_ptr<Memory> allocateDevice(int64_t bytes) override {
     return allocateOnCard(index, bytes);
   }
-  std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned) override {
+  std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned,
+                                       const FillHost &fill) override {
     std::string failed;
-    auto memory = allocateOnHost(index, bytes, pinned, failed);
+    auto memory = allocateOnHost(index, bytes, pinned, fill, failed);
+    std::lock_guard lock(warningMutex);
     if (firstWarning.empty())
       firstWarning = failed;
     return memory;
@@ -130,11 +132,17 @@ public:
   std::vector<std::vector<Span>> spans() override;
 
   KernelPlace kernelPlace(Queue queue) const override;
-  void prepareKernels() override { warmUpKernels(kernelPlace(Queue::Compute)); }
+  void prepareKernels(bool convolutions) override {
+    warmUpKernels(kernelPlace(Queue::Compute), convolutions);
+  }
   bool copiesNeedPinned() const override { return true; }
   bool isPinned(const void *data, int64_t bytes) const override;
+  CardState cardBefore() const override { return before; }
   int64_t takenBytes() const override;
-  std::string warning() const override { return firstWarning; }
+  std::string warning() const override {
+    std::lock_guard lock(warningMutex);
+    return firstWarning;
+  }
 
 private:
   const Stream &of(Queue queue) const {
@@ -147,10 +155,11 @@ private:
   void issue(Queue queue, Span::Kind kind, const Issue &body);
 
   int index;
-  int64_t freeBefore;
+  CardState before;
   FirstError failure;
   bool isLost = false;
   unsigned stepsKept = 0, stepsBegun = 0; // of these at most all that are kept
+  mutable std::mutex warningMutex;        // memory is allocated on any thread
   std::string firstWarning;
   std::array<std::unique_ptr<Stream>, kNumQueues> streams;
   CardClock cardClock;
@@ -177,7 +186,8 @@ int existing(int index) {
 }
 
 CudaDevice::CudaDevice(int number)
-    : index(existing(number)), freeBefore(freeBytesOfCard(index)),
+    : index(existing(number)),
+      before{freeBytesOfCard(index), hasContextOnCard(index)},
       cardClock(index) {
   for (auto &stream : streams)
     stream = std::make_unique<Stream>(index);
@@ -378,7 +388,7 @@ bool CudaDevice::isPinned(const void *data, int64_t bytes) const {
 
 int64_t CudaDevice::takenBytes() const {
   int64_t now = freeBytesOfCard(index);
-  return freeBefore < 0 || now < 0 ? -1 : freeBefore - now;
+  return before.freeBytes < 0 || now < 0 ? -1 : before.freeBytes - now;
 }
 
 } // namespace

@@ -2,7 +2,7 @@
 //
 // In:  sizes.
 // Out: memory that is freed with its object.
-// How: pinned memory is allocated exactly, touched by several threads and then
+// How: pinned memory is allocated exactly, filled by several threads and then
 //      registered, which takes about half of the time that pinned allocation
 //      does. What is free on the card before this process has a context there
 //      only NVIDIA's management library knows; it comes with the driver and is
@@ -12,11 +12,14 @@
 
 #include "CudaCheck.h"
 
+#include "offload/Runtime/ParallelRanges.h"
+
 #include <algorithm>
 #include <cstring>
 #include <thread>
 #include <vector>
 
+#include <cuda.h>
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -62,27 +65,16 @@ private:
 };
 
 /// Writes one byte of each page, so that the system gives all pages now.
-void touchInParallel(std::byte *start, int64_t bytes) {
-  constexpr int64_t kPieceBytes = int64_t(64) << 20;
-  const int64_t page = sysconf(_SC_PAGESIZE);
-  int64_t pieces = (bytes + kPieceBytes - 1) / kPieceBytes;
-  int64_t count = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1,
-                                      std::min<int64_t>(pieces, 16));
-  std::vector<std::thread> threads;
-  for (int64_t k = 0; k < count; ++k)
-    threads.emplace_back([=] {
-      for (int64_t piece = k; piece < pieces; piece += count)
-        for (int64_t at = piece * kPieceBytes;
-             at < std::min((piece + 1) * kPieceBytes, bytes); at += page)
-          start[at] = std::byte(0);
-    });
-  for (std::thread &thread : threads)
-    thread.join();
+void touch(std::byte *start, int64_t first, int64_t last) {
+  static const int64_t page = sysconf(_SC_PAGESIZE);
+  for (int64_t at = first; at < last; at += page)
+    start[at] = std::byte(0);
 }
 
 class HostPages final : public Memory {
 public:
-  HostPages(int index, int64_t bytes, bool pinned, std::string &warning)
+  HostPages(int index, int64_t bytes, bool pinned, const FillHost &fill,
+            std::string &warning)
       : index(index) {
     numBytes = bytes;
     if (bytes == 0)
@@ -97,6 +89,10 @@ public:
           " are free");
     madvise(pages, static_cast<size_t>(bytes), MADV_HUGEPAGE);
     start = static_cast<std::byte *>(pages);
+    if (fill || pinned)
+      forRanges(bytes, [&](int64_t first, int64_t last) {
+        fill ? fill(start, first, last) : touch(start, first, last);
+      });
     if (pinned)
       pin(warning);
   }
@@ -109,7 +105,6 @@ public:
 
 private:
   void pin(std::string &warning) {
-    touchInParallel(start, numBytes);
     DeviceGuard guard(index);
     cudaError_t code = cudaHostRegister(start, static_cast<size_t>(numBytes),
                                         cudaHostRegisterPortable);
@@ -185,8 +180,9 @@ std::unique_ptr<Memory> allocateOnCard(int index, int64_t bytes) {
 }
 
 std::unique_ptr<Memory> allocateOnHost(int index, int64_t bytes, bool pinned,
+                                       const FillHost &fill,
                                        std::string &warning) {
-  return std::make_unique<HostPages>(index, bytes, pinned, warning);
+  return std::make_unique<HostPages>(index, bytes, pinned, fill, warning);
 }
 
 std::unique_ptr<Memory> allocateMapped(int index, int64_t bytes) {
@@ -201,6 +197,24 @@ int64_t freeBytesOfCard(int index) {
     return -1;
   }
   return management.freeBytes(bus);
+}
+
+bool hasContextOnCard(int index) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (!driver)
+    return false;
+  auto getDevice =
+      reinterpret_cast<decltype(&cuDeviceGet)>(dlsym(driver, "cuDeviceGet"));
+  auto getState = reinterpret_cast<decltype(&cuDevicePrimaryCtxGetState)>(
+      dlsym(driver, "cuDevicePrimaryCtxGetState"));
+  CUdevice device = 0;
+  unsigned flags = 0;
+  int isActive = 0;
+  bool isTold = getDevice && getState &&
+                getDevice(&device, index) == CUDA_SUCCESS &&
+                getState(device, &flags, &isActive) == CUDA_SUCCESS;
+  dlclose(driver); // CUDA's runtime keeps it
+  return isTold && isActive != 0;
 }
 
 } // namespace offload::rt

@@ -13,10 +13,11 @@ namespace offload::rt {
 /// One cudaMalloc. Throws Error with what was asked for and what is free.
 std::unique_ptr<Memory> allocateOnCard(int index, int64_t bytes);
 
-/// Whole pages, touched by several threads and then registered; `pinned` false:
-/// neither. Where registering fails the memory is good but slow, and `warning`
-/// says so.
+/// Whole pages, filled (or only touched, where `fill` is null) by several
+/// threads and then registered; not `pinned`: not registered. Where registering
+/// fails the memory is good but slow, and `warning` says so.
 std::unique_ptr<Memory> allocateOnHost(int index, int64_t bytes, bool pinned,
+                                       const FillHost &fill,
                                        std::string &warning);
 
 /// Registered host memory that kernels write to directly; zeros at first.
@@ -25,6 +26,10 @@ std::unique_ptr<Memory> allocateMapped(int index, int64_t bytes);
 /// Free bytes of the card without making a context on it; -1 where the driver's
 /// management library cannot say.
 int64_t freeBytesOfCard(int index);
+
+/// Whether this process has a context on the card already, of CUDA's runtime or
+/// of LibTorch. Makes none; false where the driver cannot say.
+bool hasContextOnCard(int index);
 
 } // namespace offload::rt
 

@@ -112,19 +112,18 @@ private:
   c10::cuda::CUDAStreamGuard guard;
 };
 
-/// Every library that a kernel may call, once.
-void callLibraries(at::Device device) {
-  for (at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-    auto options = at::TensorOptions(type).device(device);
-    at::Tensor matrix = at::ones({64, 64}, options);
-    at::Tensor row = at::ones({64}, options);
-    at::mm(matrix, matrix);
-    at::addmm(row, matrix, matrix);
-    at::bmm(matrix.unsqueeze(0), matrix.unsqueeze(0));
-    at::Tensor image = at::ones({1, 8, 8, 8}, options);
-    at::convolution(image, at::ones({8, 8, 3, 3}, options), {}, {1, 1}, {1, 1},
-                    {1, 1}, false, {0, 0}, 1);
-  }
+/// The libraries that kernels call, once. What they keep is of the thread and
+/// the stream, and the same for all types.
+void callLibraries(at::Device device, bool convolutions) {
+  auto options = at::TensorOptions(at::kFloat).device(device);
+  at::Tensor matrix = at::ones({64, 64}, options);
+  at::mm(matrix, matrix);
+  at::addmm(at::ones({64}, options), matrix, matrix);
+  if (!convolutions)
+    return;
+  at::Tensor image = at::ones({1, 8, 8, 8}, options);
+  at::convolution(image, at::ones({8, 8, 3, 3}, options), {}, {1, 1}, {1, 1},
+                  {1, 1}, false, {0, 0}, 1);
 }
 
 bool firstOfThread(const KernelPlace &place) {
@@ -152,7 +151,7 @@ std::unique_ptr<StreamScope> makeStreamScope(const KernelPlace &place) {
     installOnce();
     auto scope = std::make_unique<CudaStreamScope>(place);
     if (firstOfThread(place))
-      callLibraries(deviceOf(place));
+      callLibraries(deviceOf(place), true);
     return scope;
   } catch (const c10::Error &error) {
     rethrowShort(error);
@@ -173,9 +172,16 @@ void giveToCard(const KernelPlace &place, void *data) {
   cudaFree(data);
 }
 
-void warmUpKernels(const KernelPlace &place) {
+void warmUpKernels(const KernelPlace &place, bool convolutions) {
   c10::InferenceMode inference;
-  makeStreamScope(place);
+  try {
+    installOnce();
+    CudaStreamScope scope(place);
+    if (firstOfThread(place))
+      callLibraries(deviceOf(place), convolutions);
+  } catch (const c10::Error &error) {
+    rethrowShort(error);
+  }
 }
 
 void spinOn(const KernelPlace &place, int64_t ns) {

@@ -37,6 +37,7 @@
   OFFLOAD_DEVICE_FORM(RotaryEmbedding)                                         \
   OFFLOAD_DEVICE_FORM(DequantizeLinear)                                        \
   OFFLOAD_DEVICE_FORM(QuantizeLinear)                                          \
+  OFFLOAD_DEVICE_FORM(Offload_Linear)                                          \
   OFFLOAD_DEVICE_FORM(Offload_SGD)                                             \
   OFFLOAD_DEVICE_FORM(Offload_AdamW)
 

@@ -4,7 +4,9 @@
 // Out: contiguous.
 // How: one product for all matrices of a batch. What the device's BLAS does not
 //      read where it lies is copied first, which is scratch; integers are
-//      multiplied in double, exact up to 53 bits.
+//      multiplied in double, exact up to 53 bits. ATen adds a bias within the
+//      launch of the product (cuBLASLt) only where it gets it as one contiguous
+//      dimension, so a row is never expanded here.
 
 #include "Kernel.h"
 
@@ -78,6 +80,12 @@ at::Tensor productOf(const at::Tensor &left, const at::Tensor &right) {
   return out;
 }
 
+/// What is added to a product of `columns` columns: a row as one dimension.
+at::Tensor asAddend(const at::Tensor &c, int64_t columns) {
+  bool isRow = c.dim() > 0 && c.size(-1) == columns && c.numel() == columns;
+  return isRow && c.is_contiguous() ? c.view({columns}) : c;
+}
+
 } // namespace
 
 OFFLOAD_DEVICE_KERNEL(MatMul) { return {productOf(context[0], context[1])}; }
@@ -91,11 +99,27 @@ OFFLOAD_DEVICE_KERNEL(Gemm) {
   at::Tensor out = makeEmpty({a.size(0), b.size(1)}, a.scalar_type());
   at::Tensor c = context.optionalOperand(2);
   if (c.defined() && beta != 0)
-    at::addmm_out(out, c.expand(out.sizes()), a, b, beta, alpha);
+    at::addmm_out(out, asAddend(c, b.size(1)), a, b, beta, alpha);
   else if (alpha != 1)
     at::addmm_out(out, out.zero_(), a, b, 0, alpha);
   else
     at::mm_out(out, a, b);
+  return {out};
+}
+
+OFFLOAD_DEVICE_KERNEL(Offload_Linear) {
+  at::Tensor x = context[0], w = readable(context[1]), b = context[2];
+  Dims dims = x.sizes().vec();
+  int64_t rows = product(dims, 0, dims.size() - 1), inner = dims.back();
+  dims.back() = w.size(1);
+  at::Tensor out = makeEmpty(dims, x.scalar_type());
+  if (out.numel() == 0)
+    return {out};
+  if (inner == 0)
+    return {out.copy_(b.expand(dims))};
+  at::Tensor matrix = out.view({rows, w.size(1)});
+  at::addmm_out(matrix, asAddend(b, w.size(1)),
+                readable(x.reshape({rows, inner})), w);
   return {out};
 }
 

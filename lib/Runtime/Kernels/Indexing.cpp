@@ -7,6 +7,7 @@
 //      in the order of the indices on one thread: where two meet, the later one
 //      wins, or is added after the earlier one.
 
+#include "Indices.h"
 #include "Kernel.h"
 
 #include <ATen/Parallel.h>
@@ -159,7 +160,22 @@ void visitBand(const at::Tensor &out, const Visit &visit) {
 
 } // namespace
 
+at::Tensor partOf(const KernelContext &context) {
+  at::Tensor data = context[0];
+  int64_t axis = wrapAxis(context.intAttr("axis", 0), data.dim());
+  int64_t index = context.launchInt(1, 0), size = data.size(axis);
+  if (index < -size || index >= size)
+    throw Error("index " + std::to_string(index) +
+                " is out of range for an axis of size " + std::to_string(size));
+  at::Tensor part = data.select(axis, index < 0 ? index + size : index);
+  for (size_t i = 0; i < context.dims(1).size(); ++i)
+    part = part.unsqueeze(axis);
+  return part;
+}
+
 OFFLOAD_KERNEL(Gather) {
+  if (context.launch(1))
+    return {partOf(context)};
   at::Tensor data = context.contiguous(0);
   Indices indices(context[1]);
   int64_t axis = wrapAxis(context.intAttr("axis", 0), data.dim());

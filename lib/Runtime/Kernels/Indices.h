@@ -13,6 +13,10 @@ namespace offload::rt {
 at::Tensor rowsInRange(const KernelContext &context, const at::Tensor &indices,
                        int64_t size, bool fromEnd);
 
+/// The elements that a Gather takes whose index is a launch operand of one
+/// element: a view of the operand's memory.
+at::Tensor partOf(const KernelContext &context);
+
 } // namespace offload::rt
 
 #endif // OFFLOAD_RUNTIME_KERNELS_INDICES_H

@@ -82,7 +82,7 @@ private:
 /// What a product is multiplied by and what is added, before its one rounding.
 struct Scaling {
   float alpha = 1, beta = 0;
-  at::Tensor addend; // of the product's shape; undefined where beta is 0
+  at::Tensor addend; // expands to the product's shape; undefined: nothing
 };
 
 void multiplyInFloat(const at::Tensor &out, const at::Tensor &a,
@@ -94,6 +94,9 @@ void multiplyInFloat(const at::Tensor &out, const at::Tensor &a,
   int64_t tileColumns = std::min(most, columns);
   FloatTile left(tileRows * inner), right(inner * tileColumns);
   FloatTile sums(tileRows * tileColumns), added(tileRows * tileColumns);
+  at::Tensor addend = scaling.addend;
+  if (addend.defined())
+    addend = addend.expand(out.sizes());
   for (int64_t n = 0; n < columns; n += tileColumns) {
     int64_t width = std::min(tileColumns, columns - n);
     at::Tensor weights = right.copyOf(b.narrow(1, n, width));
@@ -103,25 +106,38 @@ void multiplyInFloat(const at::Tensor &out, const at::Tensor &a,
         return x.narrow(0, m, height).narrow(1, n, width);
       };
       at::Tensor sum = sums.shaped(height, width);
-      at::mm_out(sum, left.copyOf(a.narrow(0, m, height)), weights);
-      if (scaling.alpha != 1)
-        sum.mul_(scaling.alpha);
-      if (scaling.addend.defined())
-        sum.add_(added.copyOf(partOf(scaling.addend)), scaling.beta);
+      at::Tensor factors = left.copyOf(a.narrow(0, m, height));
+      if (addend.defined())
+        at::addmm_out(sum, added.copyOf(partOf(addend)), factors, weights,
+                      scaling.beta, scaling.alpha);
+      else
+        at::addmm_out(sum, sum.zero_(), factors, weights, 0, scaling.alpha);
       partOf(out).copy_(sum);
     }
   }
 }
 
-void multiply(at::Tensor out, const at::Tensor &a, const at::Tensor &b) {
+void multiply(at::Tensor out, const at::Tensor &a, const at::Tensor &b,
+              const Scaling &scaling) {
+  const auto &[alpha, beta, addend] = scaling;
   if (out.numel() == 0)
     return;
   if (has16Bits(a))
-    multiplyInFloat(out, a, b, {});
-  else if (isBlasMatrix(a) && isBlasMatrix(b))
-    at::mm_out(out, a, b);
-  else
-    multiplyByElement(out, a, b);
+    return multiplyInFloat(out, a, b, scaling);
+  if (a.size(1) != 0 && isBlasMatrix(a) && isBlasMatrix(b)) {
+    if (addend.defined())
+      at::addmm_out(out, addend.expand(out.sizes()), a, b, beta, alpha);
+    else if (alpha != 1)
+      at::addmm_out(out, out.zero_(), a, b, 0, alpha);
+    else
+      at::mm_out(out, a, b);
+    return;
+  }
+  multiplyByElement(out, a, b);
+  if (alpha != 1)
+    out.mul_(alpha);
+  if (addend.defined())
+    out.add_(addend, beta);
 }
 
 /// `x` as [rows, columns] where that is a view.
@@ -133,11 +149,11 @@ std::optional<at::Tensor> asMatrix(const at::Tensor &x) {
 
 /// Products over the leading dimensions, which all three have.
 void multiplyEach(const at::Tensor &out, const at::Tensor &a,
-                  const at::Tensor &b) {
+                  const at::Tensor &b, const Scaling &scaling) {
   if (out.dim() == 2)
-    return multiply(out, a, b);
+    return multiply(out, a, b, scaling);
   for (int64_t i = 0; i < out.size(0); ++i)
-    multiplyEach(out.select(0, i), a.select(0, i), b.select(0, i));
+    multiplyEach(out.select(0, i), a.select(0, i), b.select(0, i), scaling);
 }
 
 at::Tensor expandLeading(const at::Tensor &x, at::IntArrayRef leading) {
@@ -147,7 +163,9 @@ at::Tensor expandLeading(const at::Tensor &x, at::IntArrayRef leading) {
   return x.expand(dims);
 }
 
-at::Tensor productOf(const at::Tensor &left, const at::Tensor &right) {
+/// `scaling.addend` has one dimension at most.
+at::Tensor productOf(const at::Tensor &left, const at::Tensor &right,
+                     const Scaling &scaling = {}) {
   at::Tensor a = left.dim() == 1 ? left.unsqueeze(0) : left;
   at::Tensor b = right.dim() == 1 ? right.unsqueeze(1) : right;
   if (a.size(-1) != b.size(-2))
@@ -162,9 +180,10 @@ at::Tensor productOf(const at::Tensor &left, const at::Tensor &right) {
   std::optional<at::Tensor> rows = asMatrix(a);
   // Without elements there is no shape that a view could infer.
   if (out.numel() != 0 && b.dim() == 2 && rows)
-    multiply(out.view({-1, b.size(1)}), *rows, b);
+    multiply(out.view({-1, b.size(1)}), *rows, b, scaling);
   else if (out.numel() != 0)
-    multiplyEach(out, expandLeading(a, leading), expandLeading(b, leading));
+    multiplyEach(out, expandLeading(a, leading), expandLeading(b, leading),
+                 scaling);
   if (right.dim() == 1)
     out = out.squeeze(-1);
   if (left.dim() == 1)
@@ -186,28 +205,12 @@ OFFLOAD_KERNEL(Gemm) {
     b = b.t();
   at::Tensor out = makeEmpty({a.size(0), b.size(1)}, a.scalar_type());
   at::Tensor c = beta == 0 ? at::Tensor() : context.optionalOperand(2);
-  if (out.numel() == 0)
-    return {out};
-  if (has16Bits(a)) {
-    multiplyInFloat(out, a, b,
-                    {alpha, beta, c.defined() ? c.expand(out.sizes()) : c});
-    return {out};
-  }
-  if (a.size(1) != 0 && isBlasMatrix(a) && isBlasMatrix(b)) {
-    if (c.defined())
-      at::addmm_out(out, c.expand(out.sizes()), a, b, beta, alpha);
-    else if (alpha != 1)
-      at::addmm_out(out, out.zero_(), a, b, 0, alpha);
-    else
-      at::mm_out(out, a, b);
-    return {out};
-  }
-  multiplyByElement(out, a, b);
-  if (alpha != 1)
-    out.mul_(alpha);
-  if (c.defined())
-    out.add_(c, beta);
+  multiply(out, a, b, {alpha, beta, c});
   return {out};
+}
+
+OFFLOAD_KERNEL(Offload_Linear) {
+  return {productOf(context[0], context[1], {1, 1, context[2]})};
 }
 
 OFFLOAD_KERNEL(Einsum) {

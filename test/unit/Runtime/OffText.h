@@ -4,6 +4,7 @@
 #ifndef OFFLOAD_TEST_UNIT_RUNTIME_OFFTEXT_H
 #define OFFLOAD_TEST_UNIT_RUNTIME_OFFTEXT_H
 
+#include "offload/OffFormat/FunctionBodies.h"
 #include "offload/Runtime/Tensor.h"
 
 #include <onnx/defs/parser.h>
@@ -37,12 +38,38 @@ public:
   std::filesystem::path path;
 };
 
+/// Gives a text that leaves them out the functions of its `offload` operators.
+inline void addFunctions(onnx::ModelProto &model) {
+  for (const onnx::FunctionProto &function : model.functions())
+    if (function.name() != "Folded")
+      return;
+  for (const OffFunction &function : offFunctions()) {
+    bool isUsed =
+        std::any_of(model.graph().node().begin(), model.graph().node().end(),
+                    [&](const onnx::NodeProto &node) {
+                      return node.domain() == "offload" &&
+                             node.op_type() == function.op &&
+                             node.overload() == function.overload;
+                    });
+    if (!isUsed)
+      continue;
+    onnx::FunctionProto &made = *model.add_functions();
+    onnx::OnnxParser::Parse(made, offFunctionText(function, 0).c_str());
+    made.set_domain("offload");
+    made.set_overload(std::string(function.overload));
+    for (const onnx::OperatorSetIdProto &import : model.opset_import())
+      if (import.domain().empty())
+        *made.add_opset_import() = import;
+  }
+}
+
 inline onnx::ModelProto parseText(const std::string &text) {
   onnx::ModelProto model;
   onnx::OnnxParser parser(text.c_str());
   auto status = parser.Parse(model);
   if (!status.IsOK())
     throw Error("the test's text: " + status.ErrorMessage());
+  addFunctions(model);
   return model;
 }
 

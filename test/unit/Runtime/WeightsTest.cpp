@@ -2,7 +2,7 @@
 // bias, resident, mapped from a file, folded, known to the launching thread,
 // trained.
 
-#include "OffText.h"
+#include "OffFile.h"
 #include "StepTraining.h"
 
 #include "offload/Runtime/Session.h"
@@ -23,14 +23,7 @@ std::vector<std::string> namesOf(const std::vector<ValueInfo> &infos) {
   return names;
 }
 
-class LiveWeights : public testing::Test {
-protected:
-  TestFolder folder;
-  std::unique_ptr<Session> load(const std::string &text,
-                                const SessionOptions &options = {}) {
-    return Session::load(writeText(text, folder / "m.off"), options);
-  }
-};
+class LiveWeights : public OffFile {};
 
 // A streamed weight with its bias in one copy, a resident that is an output
 // too, another resident behind a transposing view.

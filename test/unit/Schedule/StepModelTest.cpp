@@ -77,6 +77,80 @@ TEST(StepModel, ViewsHaveNoBytesOfTheirOwn) {
   EXPECT_EQ(step.weights[0].reads[0].last, 1);
 }
 
+/// Heads of one operand of an attention: the product's parts, each with its
+/// heads split and turned. Names of what makes views, in node order.
+std::vector<std::string> viewsOfHeads(const std::string &reader,
+                                      const Dim &batch) {
+  TestGraph test;
+  auto sized = [&](std::vector<int64_t> dims, std::vector<unsigned> dynamic) {
+    TensorType type = floats(std::move(dims));
+    for (unsigned axis : dynamic)
+      type.dims[axis] = batch;
+    return type;
+  };
+  const int64_t n = batch.bound;
+  Value *x = test.input("x", sized({3, 5, n, 64}, {2}));
+  Value *index = test.constant("index", tensorType(DataType::Int64, {}));
+  Value *shape = test.constant("shape", tensorType(DataType::Int64, {3}));
+  Value *all = test.node("all", "Relu", {x}, sized({3, 5, n, 64}, {2}));
+  Value *part =
+      test.node("part", "Gather", {all, index}, sized({5, n, 64}, {1}));
+  TensorType heads = floats({5, n * 4, 16}), turned = floats({n * 4, 5, 16});
+  if (!batch.isStatic())
+    heads.dims[1] = turned.dims[0] = {n * 4, "split_axis1"};
+  Value *split = test.node("split", "Reshape", {part, shape}, heads);
+  Value *turn = test.node("turn", "Transpose", {split}, turned);
+  turn->definingNode()->attributes["perm"] = std::vector<int64_t>{1, 0, 2};
+  TensorType four = sized({n, 4, 5, 16}, {0});
+  Value *grouped = test.node("grouped", "Reshape", {turn, shape}, four);
+  test.output(test.node("read", reader, {grouped}, four));
+  std::vector<std::string> names;
+  for (const StepModel::View &view : read(test).views)
+    names.push_back(view.name);
+  return names;
+}
+
+TEST(StepModel, PartsAndSplitAxesAreViewsWhateverTheSizes) {
+  const std::vector<std::string> all = {"part_out", "split_out", "turn_out",
+                                        "grouped_out"};
+  EXPECT_EQ(viewsOfHeads("Relu", {2, ""}), all);
+  EXPECT_EQ(viewsOfHeads("Relu", {2, "batch"}), all);
+  EXPECT_EQ(viewsOfHeads("Relu", {1, "batch"}), all);
+}
+
+TEST(StepModel, ATurnIsACopyWhereAReshapeBehindItHasAReaderWithoutStrides) {
+  EXPECT_EQ(viewsOfHeads("Softmax", {2, ""}),
+            (std::vector<std::string>{"part_out", "split_out", "grouped_out"}));
+}
+
+TEST(StepModel, ATurnIsACopyForAReshapeThatNoStridesReach) {
+  TestGraph test;
+  Value *x = test.input("x", floats({4, 6}));
+  Value *shape = test.constant("shape", tensorType(DataType::Int64, {1}));
+  Value *h = test.node("h", "Relu", {x}, floats({4, 6}));
+  Value *turn = test.node("turn", "Transpose", {h}, floats({6, 4}));
+  Value *flat = test.node("flat", "Reshape", {turn, shape}, floats({24}));
+  test.output(test.node("read", "Relu", {flat}, floats({24})));
+  StepModel step = read(test);
+  ASSERT_EQ(step.views.size(), 1u);
+  EXPECT_EQ(step.views[0].name, "flat_out");
+}
+
+TEST(StepModel, APartThatBeginsBetweenSixteenBytesIsACopy) {
+  TestGraph test;
+  Value *x = test.input("x", floats({2, 3}));
+  Value *index =
+      test.graph.addInitializer("index", tensorType(DataType::Int64, {}),
+                                TensorData::owned({1, 0, 0, 0, 0, 0, 0, 0}));
+  Value *h = test.node("h", "Relu", {x}, floats({2, 3}));
+  Value *part = test.node("part", "Gather", {h, index}, floats({3}));
+  test.output(test.node("read", "Relu", {part}, floats({3})));
+  StepModel step = read(test);
+  EXPECT_TRUE(step.views.empty());
+  // The index is known before the step: nobody stages it.
+  EXPECT_TRUE(step.weights.empty());
+}
+
 TEST(StepModel, TransposeIsACopyForReadersWithoutStrides) {
   TestGraph test;
   Value *x = test.input("x", floats({2, 16}));
