@@ -6,6 +6,7 @@ the operator's row allows it), its scratch is within what the row plans, and its
 outputs are those of ONNX Runtime, or of ONNX's reference implementation where
 ONNX Runtime has no kernel for the version. A case that neither can judge fails."""
 import ctypes
+import itertools
 import json
 import sys
 import unittest
@@ -35,12 +36,15 @@ class Probe:
         self.library.offloadProbeKernel.restype = ctypes.c_char_p
         self.library.offloadSetThreads(2)
 
-    def run(self, node, opset, inputs, outputs, inplace=True):
-        """(arrays, figures); raises RuntimeError with the kernel's error."""
+    def run(self, node, opset, inputs, outputs, inplace=True, launch=()):
+        """(arrays, figures); raises RuntimeError with the kernel's error. Operands of the row that are known before a
+        step are given so, and those of `launch`."""
         kept = [None if x is None else packed(x) for x in inputs]
         call = {**self.where, "domain": node.domain, "op": node.op_type, "opset": opset, "outputs": outputs, "inplace": inplace,
                 "attributes": {a.name: attribute(a) for a in node.attribute},
                 "operands": [None if x is None else operand(x, y) for x, y in zip(inputs, kept)]}
+        for index in launch:
+            call["operands"][index]["launch"] = True
         answer = json.loads(self.library.offloadProbeKernel(json.dumps(call).encode()))
         if "error" in answer:
             raise RuntimeError(answer["error"])
@@ -118,7 +122,52 @@ def table_rows():
     return rows
 
 
-class Kernels(unittest.TestCase):
+class ProductsWithBias:
+    """offload.Linear and the index that a Gather knows before the step, for both forms."""
+
+    def test_linear(self):
+        node = helper.make_node("Linear", ["x", "w", "b"], ["y"], domain="offload")
+        r = np.random.RandomState(5)
+        for shape, columns in (((2, 3, 4), 5), ((3, 4), 5), ((4,), 5), ((2, 0, 4), 5), ((2, 3, 0), 5), ((1, 4), 1),
+                               ((2, 2, 3, 8), 9)):
+            for dtype, tolerance in ((np.float32, 1e-5), (np.float64, 1e-12), (np.float16, 2e-3),
+                                     (kernel_cases.BF16, 2e-2)):
+                x, w, b = (r.standard_normal(s).astype(dtype) for s in (shape, (shape[-1], columns), (columns,)))
+                want = x.astype(np.float64) @ w.astype(np.float64) + b.astype(np.float64)
+                # Turned operands, and an operand with gaps between its rows.
+                turned = (x.T.copy().T, w.T.copy().T, b)
+                gaps = (np.repeat(x[..., None, :], 2, axis=-2)[..., 0, :], w, b)
+                for case, call in (("plain", (x, w, b)), ("turned", turned), ("gaps", gaps)):
+                    with self.subTest(shape=shape, dtype=dtype, case=case):
+                        got, figures = self.probe.run(node, 1, list(call), 1)
+                        self.assertEqual(got[0].dtype, x.dtype)
+                        self.assertEqual(got[0].shape, want.shape)
+                        self.assertLessEqual(toolkit.relative_error(got[0].astype(np.float64), want), tolerance)
+                        self.assertLessEqual(figures["scratch"], figures["planned_scratch"])
+
+    def test_linear_rounds_once(self):
+        """In 16 bits the sum of product and bias is what is rounded."""
+        node = helper.make_node("Linear", ["x", "w", "b"], ["y"], domain="offload")
+        x, w = np.array([[2048, 1]], np.float16), np.array([[1], [1]], np.float16)
+        got, _ = self.probe.run(node, 1, [x, w, np.array([1], np.float16)], 1)
+        self.assertEqual(float(got[0][0, 0]), 2050)   # 2049 alone would become 2048
+
+    def test_gather_of_a_known_index(self):
+        r = np.random.RandomState(6)
+        x = r.standard_normal((3, 4, 5)).astype(np.float32)
+        for axis, index, itype in itertools.product((0, 1, 2, -1), (0, 2, -1), (np.int64, np.int32)):
+            for given in (np.array(index, itype), np.array([index], itype), np.array([[index]], itype)):
+                node = helper.make_node("Gather", ["x", "i"], ["y"], axis=axis)
+                got, figures = self.probe.run(node, 17, [x, given], 1, launch=(1,))
+                np.testing.assert_array_equal(got[0], np.take(x, given, axis=axis))
+                self.assertEqual(figures["scratch"], 0)
+        for bad in (3, -4):
+            node = helper.make_node("Gather", ["x", "i"], ["y"], axis=0)
+            with self.assertRaisesRegex(RuntimeError, "index %d is out of range for an axis of size 3" % bad):
+                self.probe.run(node, 17, [x, np.array(bad)], 1, launch=(1,))
+
+
+class Kernels(ProductsWithBias, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.probe = Probe()
@@ -251,7 +300,7 @@ class Kernels(unittest.TestCase):
                     self.assertLessEqual(figures["scratch"], figures["planned_scratch"])
 
 
-class DeviceForms(unittest.TestCase):
+class DeviceForms(ProductsWithBias, unittest.TestCase):
     """The same cases by the forms for devices, which are calls of ATen alone and so hold on the CPU too."""
     check = Kernels.check
 
