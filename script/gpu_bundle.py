@@ -22,7 +22,7 @@ SCRIPTS = ("script/gpu-test", "script/gpu_test.py", "test/differential/kernel_ca
 SMALL = ("ocr-classifier", "ocr-detector", "ocr-recognizer", "magika", "gpt2-opset18", "gpt2-opset23",
          "gpt2-opset20-half", "gpt2-opset21-dynamic",
          "mobilenet-v3-static-float32", "mobilenet-v2-dynamic-float16", "mobilenet-v3-dynamic-bfloat16",
-         "vit-attention-dynamic-float32", "vit-decomposed-static-float16", "vit-attention-static-bfloat16",
+         "vit-decomposed-static-float16", "vit-attention-static-bfloat16",
          "bert-attention-dynamic-float32", "bert-eager-static-float16", "bert-decomposed-dynamic-bfloat16",
          "gpt2-attention-dynamic-bfloat16",
          "llama-attention-dynamic-float32", "llama-decomposed-dynamic-float16", "llama-attention-static-bfloat16")

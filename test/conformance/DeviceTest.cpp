@@ -443,8 +443,12 @@ TEST_P(DeviceConformance, DelaysCountAndStepsCountAnew) {
 TEST_P(DeviceConformance, SpansLieBetweenLaunchAndEndInOrder) {
   constexpr unsigned kSteps = 5, kKept = 3, kOps = 60;
   constexpr int64_t kBytes = 1 << 16;
-  auto there = device->allocateDevice(kBytes);
-  auto here = device->allocateHost(kBytes, true);
+  // Each queue has bytes of its own: nothing orders them here.
+  auto stageTo = device->allocateDevice(kBytes);
+  auto fetchFrom = device->allocateDevice(kBytes);
+  auto filled = device->allocateDevice(kBytes);
+  auto stageFrom = device->allocateHost(kBytes, true);
+  auto fetchTo = device->allocateHost(kBytes, true);
   device->keepTimes(kKept, {kOps, kOps, kOps, kOps});
   struct Given {
     Queue queue;
@@ -469,15 +473,15 @@ TEST_P(DeviceConformance, SpansLieBetweenLaunchAndEndInOrder) {
       if (op % 7 == 3)
         device->wait(queue, *event);
       else if (queue == Queue::H2D)
-        device->copy(queue, there->data(), here->data(), kBytes);
+        device->copy(queue, stageTo->data(), stageFrom->data(), kBytes);
       else if (queue == Queue::D2H)
-        device->copy(queue, here->data(), there->data(), kBytes);
+        device->copy(queue, fetchTo->data(), fetchFrom->data(), kBytes);
       else
         device->launch(queue, [] {});
       device->record(queue, *event);
     }
     device->label(Device::kNoLabel);
-    device->fill(Queue::Compute, there->data(), 0, kBytes);
+    device->fill(Queue::Compute, filled->data(), 0, kBytes);
     device->drain();
     endNs.push_back(nowNs());
   }
@@ -512,7 +516,7 @@ TEST_P(DeviceConformance, SpansShowWhoWaitedForWhom) {
   device->beginStep();
   auto made = device->makeEvent(), never = device->makeEvent();
   device->label(1);
-  device->delay(Queue::D2H, 5 * kMillisecond);
+  device->delay(Queue::D2H, 20 * kMillisecond);
   device->record(Queue::D2H, *made);
   device->label(2);
   device->wait(Queue::Host, *never);
@@ -528,9 +532,9 @@ TEST_P(DeviceConformance, SpansShowWhoWaitedForWhom) {
   const Span &stall = steps[0][2], &work = steps[0][3];
   EXPECT_EQ(pause.queue, Queue::D2H);
   EXPECT_EQ(pause.kind, Span::Kind::Pause);
-  EXPECT_GE(pause.endNs - pause.startNs, 5 * kMillisecond);
+  EXPECT_GE(pause.endNs - pause.startNs, 20 * kMillisecond);
   EXPECT_EQ(passed.kind, Span::Kind::Wait);
-  EXPECT_LT(passed.endNs - passed.startNs, 2 * kMillisecond);
+  EXPECT_LT(passed.endNs - passed.startNs, 10 * kMillisecond);
   EXPECT_EQ(stall.kind, Span::Kind::Wait);
   EXPECT_GT(stall.endNs - stall.startNs, 2 * kMillisecond);
   EXPECT_GE(stall.endNs, pause.endNs);

@@ -4,13 +4,14 @@ Every case is one node with its operands as arrays. Operands that an operator
 needs before the step (shapes, axes, bounds) are given as `fixed` and become
 initializers; the rest are inputs. Values are drawn with a fixed seed."""
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import ml_dtypes
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, defs, helper, numpy_helper
 
 F32, F16, F64, I64, I32 = np.float32, np.float16, np.float64, np.int64, np.int32
+BF16 = ml_dtypes.bfloat16
 CASES = []
 
 
@@ -25,6 +26,7 @@ class Case:
     fixed: tuple = ()  # indices of operands that are initializers
     tolerance: float = 1e-4
     reference: bool = False  # judged by ONNX's reference implementation
+    widened: bool = False  # judged by the same case in float32
 
     def model(self):
         names = ["" if x is None else "x%d" % i for i, x in enumerate(self.inputs)]
@@ -42,6 +44,11 @@ class Case:
         graph = helper.make_graph([node], "case", inputs,
                                   [helper.make_empty_tensor_value_info(o) for o in outputs], initializers)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
+
+    def in_float(self):
+        """The same values and node in float32, where this one is in bfloat16."""
+        return replace(self, widened=False, inputs=[x.astype(F32) if x is not None and x.dtype == BF16 else x
+                                                    for x in self.inputs])
 
     def feeds(self):
         return {"x%d" % i: x for i, x in enumerate(self.inputs)
@@ -77,6 +84,24 @@ def add(op, inputs, opset=17, outputs=1, fixed=(), tolerance=None, reference=Fal
         tolerance = 2e-2 if half else 1e-4
     name = "%03d_%s_%d" % (len(CASES), op, opset)
     CASES.append(Case(name, op, opset, list(inputs), attributes, outputs, fixed, tolerance, reference))
+
+
+def takes_bfloat16(op, opset):
+    constraints = defs.get_schema(op, opset, "").type_constraints
+    return any("tensor(bfloat16)" in constraint.allowed_type_strs for constraint in constraints)
+
+
+def in_bfloat16():
+    """Cases in float16 in bfloat16 too, at the first opset from theirs on that has it. Casts name their types, and
+    scales are judged with the quantized weights."""
+    for case in list(CASES):
+        halves = [x is not None and x.dtype == F16 for x in case.inputs]
+        opset = next((o for o in range(case.opset, 26) if takes_bfloat16(case.op, o)), None)
+        if not any(halves) or opset is None or case.op in ("Cast", "DequantizeLinear"):
+            continue
+        inputs = [x.astype(BF16) if half else x for x, half in zip(case.inputs, halves)]
+        CASES.append(replace(case, name="%03d_%s_%d_bfloat16" % (len(CASES), case.op, opset), opset=opset,
+                             inputs=inputs, widened=True))
 
 
 def elementwise():
@@ -132,6 +157,9 @@ def casts():
     for source, target in itertools.product(kinds, kinds):
         if source != target:
             add("Cast", [x.astype(source)], to=kinds[target])
+    for other, number in kinds.items():
+        add("Cast", [x.astype(BF16)], to=number, reference=True, tolerance=1e-2)
+        add("Cast", [x.astype(other)], to=16, reference=True, tolerance=1e-2)
     add("Cast", [np.array([1e6, -1e6, 1e-9], F32)], to=10)
     add("CastLike", [draw(3, 2), draw(1, dtype=I64)], opset=19)
 
@@ -184,6 +212,11 @@ def products():
     add("Gemm", [draw(3, 4), draw(4, 5)], alpha=3.0)
     add("Gemm", [draw(3, 4), draw(4, 5)])
     add("Gemm", [draw(3, 64, dtype=F16), draw(64, 5, dtype=F16), draw(5, dtype=F16)])
+    add("Gemm", [draw(64, 3, dtype=F16), draw(5, 64, dtype=F16), draw(3, 1, dtype=F16)], transA=1, transB=1, alpha=0.5,
+        beta=2.0)
+    add("Gemm", [draw(3, 4, dtype=F16), draw(4, 5, dtype=F16)], alpha=3.0)
+    add("MatMul", [draw(2, 3, 4, 8, dtype=F16), draw(2, 1, 8, 5, dtype=F16)])
+    add("MatMul", [draw(70, 4100, dtype=F16), draw(4100, 130, dtype=F16)])   # several tiles each way
     for a, b in (((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((3, 4), (2, 4, 5)), ((4,), (4, 5)),
                  ((3, 4), (4,)), ((4,), (4,)), ((2, 1, 3, 4), (5, 4, 2)), ((2, 3, 4), (4,)), ((4,), (2, 4, 5)),
                  ((0, 4), (4, 5)), ((2, 2, 3, 4), (2, 2, 4, 3))):
@@ -248,6 +281,11 @@ def attention():
         positions = np.array([[0, 3, 9], [1, 1, 2]], I64)
         attributes = {"interleaved": interleaved, **({"rotary_embedding_dim": rotated} if rotated else {})}
         add("RotaryEmbedding", [draw(2, 2, 3, 8), *cache, positions], opset=23, num_heads=2, reference=True,
+            **attributes)
+        add("RotaryEmbedding", [draw(3, 2, 5, 8), draw(1, 5, half, seed=1), draw(1, 5, half, seed=2)], opset=23,
+            reference=True, **attributes)   # one row of tables for several texts, as exporters write
+        add("RotaryEmbedding", [draw(2, 3, 16, dtype=F16), draw(2, 3, half, dtype=F16, seed=1),
+                                draw(2, 3, half, dtype=F16, seed=2)], opset=23, num_heads=2, reference=True,
             **attributes)
         add("RotaryEmbedding", [draw(2, 3, 16), draw(2, 3, half, seed=1), draw(2, 3, half, seed=2)], opset=23,
             num_heads=2, reference=True, **attributes)
@@ -557,5 +595,5 @@ def quantized():
 
 
 for build in (elementwise, casts, broadcasting, products, attention, convolution, pooling, resize, normalization,
-              reduction, indexing, shapes, quantized):
+              reduction, indexing, shapes, quantized, in_bfloat16):
     build()

@@ -6,6 +6,7 @@ the operator's row allows it), its scratch is within what the row plans, and its
 outputs are those of ONNX Runtime, or of ONNX's reference implementation where
 ONNX Runtime has no kernel for the version. A case that neither can judge fails."""
 import ctypes
+import itertools
 import json
 import sys
 import unittest
@@ -35,12 +36,15 @@ class Probe:
         self.library.offloadProbeKernel.restype = ctypes.c_char_p
         self.library.offloadSetThreads(2)
 
-    def run(self, node, opset, inputs, outputs, inplace=True):
-        """(arrays, figures); raises RuntimeError with the kernel's error."""
+    def run(self, node, opset, inputs, outputs, inplace=True, launch=()):
+        """(arrays, figures); raises RuntimeError with the kernel's error. Operands of the row that are known before a
+        step are given so, and those of `launch`."""
         kept = [None if x is None else packed(x) for x in inputs]
         call = {**self.where, "domain": node.domain, "op": node.op_type, "opset": opset, "outputs": outputs, "inplace": inplace,
                 "attributes": {a.name: attribute(a) for a in node.attribute},
                 "operands": [None if x is None else operand(x, y) for x, y in zip(inputs, kept)]}
+        for index in launch:
+            call["operands"][index]["launch"] = True
         answer = json.loads(self.library.offloadProbeKernel(json.dumps(call).encode()))
         if "error" in answer:
             raise RuntimeError(answer["error"])
@@ -93,6 +97,9 @@ def array(output):
 
 
 def expected(case):
+    if case.widened:
+        return [v.astype(kernel_cases.BF16) if v.dtype == np.float32 else v
+                for v in map(np.asarray, expected(case.in_float()))]
     model = case.model()
     names = [o.name for o in model.graph.output]
     if case.reference:
@@ -115,7 +122,52 @@ def table_rows():
     return rows
 
 
-class Kernels(unittest.TestCase):
+class ProductsWithBias:
+    """offload.Linear and the index that a Gather knows before the step, for both forms."""
+
+    def test_linear(self):
+        node = helper.make_node("Linear", ["x", "w", "b"], ["y"], domain="offload")
+        r = np.random.RandomState(5)
+        for shape, columns in (((2, 3, 4), 5), ((3, 4), 5), ((4,), 5), ((2, 0, 4), 5), ((2, 3, 0), 5), ((1, 4), 1),
+                               ((2, 2, 3, 8), 9)):
+            for dtype, tolerance in ((np.float32, 1e-5), (np.float64, 1e-12), (np.float16, 2e-3),
+                                     (kernel_cases.BF16, 2e-2)):
+                x, w, b = (r.standard_normal(s).astype(dtype) for s in (shape, (shape[-1], columns), (columns,)))
+                want = x.astype(np.float64) @ w.astype(np.float64) + b.astype(np.float64)
+                # Turned operands, and an operand with gaps between its rows.
+                turned = (x.T.copy().T, w.T.copy().T, b)
+                gaps = (np.repeat(x[..., None, :], 2, axis=-2)[..., 0, :], w, b)
+                for case, call in (("plain", (x, w, b)), ("turned", turned), ("gaps", gaps)):
+                    with self.subTest(shape=shape, dtype=dtype, case=case):
+                        got, figures = self.probe.run(node, 1, list(call), 1)
+                        self.assertEqual(got[0].dtype, x.dtype)
+                        self.assertEqual(got[0].shape, want.shape)
+                        self.assertLessEqual(toolkit.relative_error(got[0].astype(np.float64), want), tolerance)
+                        self.assertLessEqual(figures["scratch"], figures["planned_scratch"])
+
+    def test_linear_rounds_once(self):
+        """In 16 bits the sum of product and bias is what is rounded."""
+        node = helper.make_node("Linear", ["x", "w", "b"], ["y"], domain="offload")
+        x, w = np.array([[2048, 1]], np.float16), np.array([[1], [1]], np.float16)
+        got, _ = self.probe.run(node, 1, [x, w, np.array([1], np.float16)], 1)
+        self.assertEqual(float(got[0][0, 0]), 2050)   # 2049 alone would become 2048
+
+    def test_gather_of_a_known_index(self):
+        r = np.random.RandomState(6)
+        x = r.standard_normal((3, 4, 5)).astype(np.float32)
+        for axis, index, itype in itertools.product((0, 1, 2, -1), (0, 2, -1), (np.int64, np.int32)):
+            for given in (np.array(index, itype), np.array([index], itype), np.array([[index]], itype)):
+                node = helper.make_node("Gather", ["x", "i"], ["y"], axis=axis)
+                got, figures = self.probe.run(node, 17, [x, given], 1, launch=(1,))
+                np.testing.assert_array_equal(got[0], np.take(x, given, axis=axis))
+                self.assertEqual(figures["scratch"], 0)
+        for bad in (3, -4):
+            node = helper.make_node("Gather", ["x", "i"], ["y"], axis=0)
+            with self.assertRaisesRegex(RuntimeError, "index %d is out of range for an axis of size 3" % bad):
+                self.probe.run(node, 17, [x, np.array(bad)], 1, launch=(1,))
+
+
+class Kernels(ProductsWithBias, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.probe = Probe()
@@ -156,15 +208,20 @@ class Kernels(unittest.TestCase):
         for op, inputs, attributes in (
                 ("Add", 2, {}), ("Where", 3, {}), ("MatMul", 2, {}), ("Gemm", 2, {"transB": 1}), ("Exp", 1, {}),
                 ("Concat", 2, {"axis": 0}), ("ReduceSumSquare", 1, {}), ("Transpose", 1, {"perm": [1, 0]}),
-                ("Cast", 1, {"to": 7})):
+                ("Cast", 1, {"to": 7}), ("RotaryEmbedding", 3, {"num_heads": 2}), ("Attention", 3, {})):
             with self.subTest(op):
-                x = [np.random.RandomState(i).standard_normal((6, 6)).astype(np.float32) for i in range(inputs)]
+                shape = {"RotaryEmbedding": (2, 3, 8), "Attention": (2, 3, 4, 8)}.get(op, (6, 6))
+                x = [np.random.RandomState(i).standard_normal(shape).astype(np.float32) for i in range(inputs)]
                 if op == "Where":
                     x[0] = x[0] > 0
+                if op == "RotaryEmbedding":
+                    x[1:] = [v[..., :2] for v in x[1:]]
                 node = helper.make_node(op, ["x"] * inputs, ["y"], **attributes)
-                straight, _ = self.probe.run(node, 17, x, 1)
-                turned, _ = self.probe.run(node, 17, [np.asfortranarray(v) for v in x], 1)
+                opset = 23 if len(shape) > 2 else 17
+                straight, _ = self.probe.run(node, opset, [v.copy() for v in x], 1)
+                turned, figures = self.probe.run(node, opset, [np.asfortranarray(v) for v in x], 1)
                 self.assertLessEqual(toolkit.relative_error(turned[0], straight[0]), 1e-6)
+                self.assertLessEqual(figures["scratch"], figures["planned_scratch"])
 
     def test_matrices_that_blas_cannot_read(self):
         r = np.random.RandomState(0)
@@ -190,21 +247,6 @@ class Kernels(unittest.TestCase):
             got, _ = self.probe.run(node, 17, [x], 1)
             self.assertEqual(got[0].dtype, dtype)
             np.testing.assert_array_equal(got[0], x.T)
-
-    def test_bfloat16(self):
-        """Against the same operator in float32: ONNX Runtime has no bfloat16."""
-        import ml_dtypes
-        r = np.random.RandomState(0)
-        for op, shapes in (("MatMul", ((4, 32), (32, 5))), ("Add", ((4, 5), (5,))), ("Softmax", ((4, 9),)),
-                           ("Gelu", ((4, 9),)), ("LayerNormalization", ((4, 9), (9,))),
-                           ("Conv", ((1, 3, 6, 6), (4, 3, 3, 3)))):
-            with self.subTest(op):
-                x = [r.standard_normal(s).astype(ml_dtypes.bfloat16) for s in shapes]
-                node = helper.make_node(op, ["x"] * len(x), ["y"])
-                got, _ = self.probe.run(node, 22, x, 1)
-                want, _ = self.probe.run(node, 22, [v.astype(np.float32) for v in x], 1)
-                self.assertLessEqual(toolkit.relative_error(got[0], want[0]), 2e-2)
-
 
     def test_updates_round_every_operation(self):
         """Bit for bit, three steps, by numpy in the order of the functions' bodies."""
@@ -258,7 +300,7 @@ class Kernels(unittest.TestCase):
                     self.assertLessEqual(figures["scratch"], figures["planned_scratch"])
 
 
-class DeviceForms(unittest.TestCase):
+class DeviceForms(ProductsWithBias, unittest.TestCase):
     """The same cases by the forms for devices, which are calls of ATen alone and so hold on the CPU too."""
     check = Kernels.check
 
@@ -273,8 +315,6 @@ class DeviceForms(unittest.TestCase):
                 x, ids = np.zeros((5, 2), np.float32), np.array([[0, bad]], np.int64)
                 with self.assertRaisesRegex(RuntimeError, "an index is out of range"):
                     self.probe.run(node, 17, [x, ids], 1)
-
-    test_bfloat16 = Kernels.test_bfloat16
 
     def test_attention_in_tiles(self):
         """Scores of more than a tile, by rows and by heads, against the host's kernel."""

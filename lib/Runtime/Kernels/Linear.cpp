@@ -122,7 +122,7 @@ void multiply(at::Tensor out, const at::Tensor &a, const at::Tensor &b,
   const auto &[alpha, beta, addend] = scaling;
   if (out.numel() == 0)
     return;
-  if (has16Bits(a))
+  if (has16Bits(a) && a.size(1) != 0)
     return multiplyInFloat(out, a, b, scaling);
   if (a.size(1) != 0 && isBlasMatrix(a) && isBlasMatrix(b)) {
     if (addend.defined())
