@@ -22,8 +22,8 @@ template <typename Body> void forRanges(int64_t bytes, const Body &body) {
     for (int64_t i = next++; i < ranges; i = next++)
       body(i * kRangeBytes, std::min((i + 1) * kRangeBytes, bytes));
   };
-  int64_t count = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1,
-                                      std::min<int64_t>(ranges, 16));
+  int64_t count = std::min<int64_t>(
+      {std::thread::hardware_concurrency(), ranges, int64_t(16)});
   std::vector<std::thread> threads;
   for (int64_t k = 1; k < count; ++k)
     threads.emplace_back(work);
