@@ -11,11 +11,11 @@
 //      and only where they are kept.
 
 #include "offload/Runtime/Device.h"
+#include "offload/Runtime/FirstError.h"
 #include "offload/Runtime/ParallelRanges.h"
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -96,35 +96,9 @@ public:
   std::shared_ptr<Passage> passage = std::make_shared<Passage>();
 };
 
-/// The first error of all queues.
-class Failure {
-public:
-  bool hasFailed() const { return failed.load(std::memory_order_acquire); }
-  void capture(std::exception_ptr error) {
-    std::lock_guard lock(mutex);
-    if (!first)
-      first = std::move(error);
-    failed.store(true, std::memory_order_release);
-  }
-  std::exception_ptr error() const {
-    std::lock_guard lock(mutex);
-    return first;
-  }
-  void forget() {
-    std::lock_guard lock(mutex);
-    first = nullptr;
-    failed.store(false, std::memory_order_release);
-  }
-
-private:
-  mutable std::mutex mutex;
-  std::exception_ptr first;
-  std::atomic<bool> failed = false;
-};
-
 class HostQueue {
 public:
-  explicit HostQueue(Failure &failure)
+  explicit HostQueue(FirstError &failure)
       : failure(failure), thread([this] { serve(); }) {}
   ~HostQueue() {
     {
@@ -218,7 +192,7 @@ private:
     }
   }
 
-  Failure &failure;
+  FirstError &failure;
   mutable std::mutex mutex;
   std::condition_variable arrived, emptied;
   std::deque<Task> tasks;
@@ -328,7 +302,7 @@ private:
   }
 
   unsigned stepsKept = 0, stepsBegun = 0; // of these at most all that are kept
-  Failure failure;
+  FirstError failure;
   std::array<HostQueue, kNumQueues> queues{
       HostQueue(failure), HostQueue(failure), HostQueue(failure),
       HostQueue(failure)};

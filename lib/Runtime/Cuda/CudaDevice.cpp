@@ -15,11 +15,11 @@
 #include "HostTasks.h"
 #include "QueueClock.h"
 
+#include "offload/Runtime/FirstError.h"
 #include "offload/Runtime/Kernels.h"
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <mutex>
@@ -43,32 +43,6 @@ public:
 
 private:
   int index;
-};
-
-/// The first error of all queues.
-class FirstError {
-public:
-  bool hasFailed() const { return failed.load(std::memory_order_acquire); }
-  void capture(std::exception_ptr error) {
-    std::lock_guard lock(mutex);
-    if (!first)
-      first = std::move(error);
-    failed.store(true, std::memory_order_release);
-  }
-  std::exception_ptr error() const {
-    std::lock_guard lock(mutex);
-    return first;
-  }
-  void forget() {
-    std::lock_guard lock(mutex);
-    first = nullptr;
-    failed.store(false, std::memory_order_release);
-  }
-
-private:
-  mutable std::mutex mutex;
-  std::exception_ptr first;
-  std::atomic<bool> failed = false;
 };
 
 /// A stream of its own that no legacy stream holds up.
