@@ -221,13 +221,17 @@ def loading(bench):
     feeds, data = bench.folder / "in.npz", bench.folder / "blocks.data"
     np.savez(feeds, x=rounds.to_numpy(torch.randn(shape.prompt, shape.hidden).to(bench.dtype())))
     moved = sum(w.nbytes for w in weights.values())
-    seen = {name: [] for name in ("session", "load", "first_run", "again", "process", "once", "shares")}
+    parts = ("libraries", "trials", "weights")
+    seen = {name: [] for name in ("session", "load", *parts, "first_run", "again", "process", "once", "shares")}
     for _ in range(min(LOAD_ROUNDS, bench.options.rounds)):
         read_through(data)
         with bench.drive(off, feeds) as driver:
             for name in ("load", "first_run", "process"):
                 seen[name].append(driver.ready[name + "_ns"])
             seen["session"].append(driver.ready["load_ns"] + driver.ready["first_run_ns"])
+            load = driver.statistics()["load"]
+            for name in parts:
+                seen[name].append(load[name + "_ns"])
             seen["again"].append(driver.again())
         for mode in ("once", "shares"):
             out = bench.call(bench.program("load-baseline"), data, bench.device, moved, mode)

@@ -110,6 +110,8 @@ def time_table(parts):
 def load_table(figures):
     rows = ["| loading %s MiB | ms (quartiles) |" % mebibytes(figures["bytes"]), "|---|---|"]
     names = {"session": "from Session::load to the first result", "load": "of that, Session::load",
+             "libraries": "in that, libraries of kernels", "trials": "in that, trials of kernels",
+             "weights": "beside these, weights into registered memory",
              "first_run": "of that, the first run", "again": "both once more in the same process",
              "process": "the whole process, libraries and context included",
              "once": "copied by threads, then registered in one call", "shares": "copied and registered by threads"}

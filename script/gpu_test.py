@@ -104,18 +104,18 @@ def arrays(path):
         return {name: toolkit.typed(data[name]) for name in data.files}
 
 
-def run(judge, off, *flags):
+def run(judge, off, *flags, device="cuda:0"):
     out = judge.bundle / "out.npz"
     out.unlink(missing_ok=True)
-    code, text, err = judge.call(judge.bundle / "bin/offload-run", off, "--device=cuda:0", "--inputs",
+    code, text, err = judge.call(judge.bundle / "bin/offload-run", off, "--device=" + device, "--inputs",
                                  off.parent / "feeds.npz", "--output", out, "--stats=json", *flags)
     if code != 0:
         raise RuntimeError("exit code %s: %s" % (code, err.strip()[-1500:]))
     return arrays(out), json.loads(text)
 
 
-VARIANTS = ((), ("--repeat", "5", "--poison"), ("--delay=h2d:1:3", "--repeat", "3"),
-            ("--delay=compute:1:4", "--repeat", "3"), ("--delay=d2h:2:5", "--delay=host:1:6", "--repeat", "3"))
+VARIANTS = ((), ("--repeat", "20", "--poison"), ("--delay=h2d:1:3", "--repeat", "20"),
+            ("--delay=compute:0.3:4", "--repeat", "20"), ("--delay=d2h:2:5", "--delay=host:1:6", "--repeat", "20"))
 
 
 def models(judge):
@@ -140,6 +140,8 @@ def models(judge):
                     problem = "differs from the host by %g" % worst
                 elif not toolkit.same_bits(first, outputs):
                     problem = "other bits than the first schedule"
+                elif stats["changed_outputs"]:
+                    problem = "%d repeats with other bits" % stats["changed_outputs"]
                 elif measured["peak_device_bytes"] > predicted["peak_device_bytes"]:
                     problem = "peak %(peak_device_bytes)d" % measured
                 elif measured.get("card_bytes", 0) > schedule["device_memory"]:
@@ -149,6 +151,35 @@ def models(judge):
                     print("%s: error %.1e, step %.2f ms, card %.1f MiB of %.1f, h2d %.1f MiB" % (
                         name, worst, measured["step_ns"] / 1e6, measured.get("card_bytes", 0) / 2 ** 20,
                         schedule["device_memory"] / 2 ** 20, measured["h2d_bytes"] / 2 ** 20))
+
+
+def weights(judge):
+    """Weights replaced between runs act on the card as on the host, and the old ones give the old bits."""
+    import toolkit
+    old, new = judge.bundle / "old.npz", judge.bundle / "new.npz"
+    for folder in sorted((judge.bundle / "models").iterdir()):
+        if not folder.name.endswith(("-float32", "-float32+int8-axis")):
+            continue
+        for off in (folder / "resident.off", folder / "smallest.off"):
+            name = "weights of %s %s" % (folder.name, off.name)
+            old.unlink(missing_ok=True)
+            try:
+                first, _ = run(judge, off, "--output-weights", old)
+                with np.load(old) as data:
+                    np.savez(new, **{n: data[n] * 0.5 if data[n].dtype == np.float32 else data[n] for n in data.files})
+                want, _ = run(judge, off, "--weights", new, device="host")
+                got, _ = run(judge, off, "--weights", new)
+                again, _ = run(judge, off, "--weights", new, "--weights", old)
+            except (RuntimeError, OSError) as error:
+                judge.count(name, str(error))
+                continue
+            worst = max(toolkit.relative_error(got[k], want[k]) for k in want)
+            problem = "" if worst <= 1e-4 else "differs from the host by %g" % worst
+            if toolkit.same_bits(first, got):
+                problem = "other weights, same bits"
+            elif not toolkit.same_bits(first, again):
+                problem = "the old weights give other bits"
+            judge.count(name, problem)
 
 
 def timeline(judge):
@@ -199,7 +230,7 @@ def errors(judge):
     judge.count("no such card", "" if code == 1 and len(lines) == 1 and "cuda:99" in lines[0] else err)
 
 
-PARTS = {"conformance": conformance, "kernels": kernels, "models": models, "timeline": timeline,
+PARTS = {"conformance": conformance, "kernels": kernels, "models": models, "weights": weights, "timeline": timeline,
          "numerics": numerics, "errors": errors}
 
 

@@ -14,12 +14,33 @@
 #include "Weights.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <future>
 
 namespace offload::rt {
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int64_t nsSince(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() -
+                                                              start)
+      .count();
+}
+
+/// What the program's kernels call.
+KernelLibraries librariesOf(const Program &program) {
+  KernelLibraries libraries;
+  for (const ProgramNode &node : program.nodes) {
+    libraries.convolutions |= node.is(Op::Conv) || node.is(Op::ConvTranspose);
+    libraries.attention |=
+        node.is(Op::Attention) &&
+        elementBits(program.values[node.operands[0]].type) == 16;
+  }
+  return libraries;
+}
 
 class FileSession final : public Session, public SessionParts {
 public:
@@ -41,10 +62,17 @@ public:
       checkCardRoom(loaded, options.device, device->cardBefore());
       // Weights are brought while libraries are made and kernels tried out.
       constants = std::async(std::launch::async, [this] {
-        return std::make_unique<ConstantMemory>(loaded, *device);
+        Clock::time_point start = Clock::now();
+        auto memory = std::make_unique<ConstantMemory>(loaded, *device);
+        loadTimes.weightsNs = nsSince(start);
+        return memory;
       });
+      Clock::time_point start = Clock::now();
       arena = prepareDevice();
+      loadTimes.librariesNs = nsSince(start);
+      start = Clock::now();
       bound = shapes.bindAtBound();
+      loadTimes.trialsNs = nsSince(start);
     } catch (const Error &error) {
       throw Error("'" + path + "': " + error.what());
     }
@@ -65,6 +93,7 @@ public:
       executor->keepTimes(&*times);
     }
     findLaunchReaders();
+    loadTimes.totalNs = nsSince(loadStart);
   }
 
   std::vector<ValueInfo> inputs() const override {
@@ -126,6 +155,8 @@ private:
   Statistics::Figures predict() const;
   Statistics::Figures measure() const;
 
+  const Clock::time_point loadStart = Clock::now(); // first: before all else
+  Statistics::LoadTimes loadTimes;
   SessionOptions options;
   std::unique_ptr<Device> device;
   Program loaded;
@@ -153,10 +184,7 @@ std::unique_ptr<Memory> FileSession::prepareDevice() {
   if (!device->copiesNeedPinned())
     return nullptr;
   staging.emplace(*device);
-  device->prepareKernels(
-      std::any_of(loaded.nodes.begin(), loaded.nodes.end(), [](const auto &n) {
-        return n.is(Op::Conv) || n.is(Op::ConvTranspose);
-      }));
+  device->prepareKernels(librariesOf(loaded));
   std::unique_ptr<Memory> arena = device->allocateDevice(loaded.peakBytes);
   shapes.useMemory(arena->data(), arena->sizeBytes());
   return arena;
@@ -434,6 +462,7 @@ Statistics::Figures FileSession::measure() const {
 Statistics FileSession::statistics() {
   settle();
   Statistics result;
+  result.load = loadTimes;
   result.predicted = predict();
   result.measured = measure();
   for (const TimelineOp &op : list.timeline.ops)

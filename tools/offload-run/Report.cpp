@@ -55,6 +55,10 @@ std::string statisticsJson(const rt::Statistics &statistics,
         {"busy_ns", queue.busyNs},
         {"stall_ns", queue.stallNs}};
   }
+  json["load"] = {{"total_ns", statistics.load.totalNs},
+                  {"libraries_ns", statistics.load.librariesNs},
+                  {"trials_ns", statistics.load.trialsNs},
+                  {"weights_ns", statistics.load.weightsNs}};
   json["runs"] = statistics.runs;
   json["changed_outputs"] = changedOutputs;
   json["waits"] = statistics.waits;
@@ -85,6 +89,10 @@ std::string statisticsText(const rt::Statistics &statistics,
          << std::right << std::setw(18) << queue.operations << std::setw(18)
          << queue.busyNs << std::setw(18) << queue.stallNs << "\n";
   }
+  text << "load_ns " << statistics.load.totalNs << " (libraries "
+       << statistics.load.librariesNs << ", trials of kernels "
+       << statistics.load.trialsNs << ", beside them weights "
+       << statistics.load.weightsNs << ")\n";
   text << "runs " << statistics.runs << ", changed_outputs " << changedOutputs
        << ", waits " << statistics.waits << ", dropped_waits "
        << statistics.droppedWaits << ", nondeterministic_nodes "

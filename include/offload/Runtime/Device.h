@@ -140,9 +140,9 @@ public:
   /// Where kernels of the queue run.
   virtual KernelPlace kernelPlace(Queue) const { return {}; }
   /// Makes what kernels' libraries keep (handles, workspaces), so that no later
-  /// kernel does; those for convolutions only where asked, as they take long.
-  /// Blocks.
-  virtual void prepareKernels(bool /*convolutions*/) {}
+  /// kernel does; those that `libraries` names only where asked, as they take
+  /// long. Blocks.
+  virtual void prepareKernels(const KernelLibraries &) {}
   /// Whether a copy from or to memory that allocateHost() did not make may
   /// block the calling thread.
   virtual bool copiesNeedPinned() const { return false; }

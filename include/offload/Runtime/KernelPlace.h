@@ -11,6 +11,12 @@
 
 namespace offload::rt {
 
+/// Libraries that take long to make, beside those that every program needs.
+struct KernelLibraries {
+  bool convolutions = false;
+  bool attention = false; // of 16-bit types
+};
+
 struct KernelPlace {
   /// CUDA device, or -1: the host.
   int cudaIndex = -1;

@@ -95,7 +95,7 @@ bool hasDeviceForm(Op op);
 /// Makes what LibTorch's libraries keep for the calling thread and the place's
 /// stream: handles and workspaces. Kernels do so themselves where nobody has;
 /// then it is in no plan.
-void warmUpKernels(const KernelPlace &place, bool convolutions);
+void warmUpKernels(const KernelPlace &place, const KernelLibraries &libraries);
 
 /// Keeps the place's stream busy for at least `ns`.
 void spinOn(const KernelPlace &place, int64_t ns);

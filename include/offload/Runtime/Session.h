@@ -83,6 +83,15 @@ struct Statistics {
     /// budget of the file. -1: unknown, or no card.
     int64_t cardBytes = -1;
   };
+  /// Session::load as a whole, and what takes long in it. Weights are brought
+  /// beside libraries and trials, so the parts' sum may exceed the whole.
+  struct LoadTimes {
+    int64_t totalNs = 0;
+    int64_t librariesNs = 0; // handles and workspaces of kernels' libraries
+    int64_t trialsNs = 0;    // every kernel once
+    int64_t weightsNs = 0;   // constants into memory that copies start from
+  };
+  LoadTimes load;
   Figures predicted; // of the file, at the bound of dynamic dimensions
   /// Of the last run; peaks (peakDeviceBytes, scratchBytes) since load.
   Figures measured;

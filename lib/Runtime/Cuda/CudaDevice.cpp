@@ -106,8 +106,8 @@ public:
   std::vector<std::vector<Span>> spans() override;
 
   KernelPlace kernelPlace(Queue queue) const override;
-  void prepareKernels(bool convolutions) override {
-    warmUpKernels(kernelPlace(Queue::Compute), convolutions);
+  void prepareKernels(const KernelLibraries &libraries) override {
+    warmUpKernels(kernelPlace(Queue::Compute), libraries);
   }
   bool copiesNeedPinned() const override { return true; }
   bool isPinned(const void *data, int64_t bytes) const override;

@@ -24,6 +24,7 @@
 #include <cuda_runtime_api.h>
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 
+#include <future>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -112,18 +113,40 @@ private:
   c10::cuda::CUDAStreamGuard guard;
 };
 
-/// The libraries that kernels call, once. What they keep is of the thread and
-/// the stream, and the same for all types.
-void callLibraries(at::Device device, bool convolutions) {
+/// The library of products, once. What it keeps is of the thread and the
+/// stream, and the same for all types.
+void callBlas(at::Device device) {
   auto options = at::TensorOptions(at::kFloat).device(device);
   at::Tensor matrix = at::ones({64, 64}, options);
   at::mm(matrix, matrix);
   at::addmm(at::ones({64}, options), matrix, matrix);
-  if (!convolutions)
-    return;
-  at::Tensor image = at::ones({1, 8, 8, 8}, options);
-  at::convolution(image, at::ones({8, 8, 3, 3}, options), {}, {1, 1}, {1, 1},
-                  {1, 1}, false, {0, 0}, 1);
+}
+
+/// cuDNN once. It keeps handles in a pool, where a thread's own one goes when
+/// the thread ends.
+void callCudnn(at::Device device, const KernelLibraries &libraries) {
+  if (libraries.convolutions) {
+    auto options = at::TensorOptions(at::kFloat).device(device);
+    at::Tensor image = at::ones({1, 8, 8, 8}, options);
+    at::convolution(image, at::ones({8, 8, 3, 3}, options), {}, {1, 1}, {1, 1},
+                    {1, 1}, false, {0, 0}, 1);
+  }
+  if (libraries.attention) {
+    at::Tensor heads = at::ones(
+        {1, 1, 128, 64}, at::TensorOptions(at::kBFloat16).device(device));
+    at::scaled_dot_product_attention(heads, heads, heads);
+  }
+}
+
+/// Both at once: most of the time goes into opening them.
+void callLibraries(const KernelPlace &place, const KernelLibraries &libraries) {
+  auto cudnn = std::async(std::launch::async, [&] {
+    c10::InferenceMode inference;
+    CudaStreamScope scope(place);
+    callCudnn(deviceOf(place), libraries);
+  });
+  callBlas(deviceOf(place));
+  cudnn.get();
 }
 
 bool firstOfThread(const KernelPlace &place) {
@@ -151,7 +174,7 @@ std::unique_ptr<StreamScope> makeStreamScope(const KernelPlace &place) {
     installOnce();
     auto scope = std::make_unique<CudaStreamScope>(place);
     if (firstOfThread(place))
-      callLibraries(deviceOf(place), true);
+      callLibraries(place, {.convolutions = true, .attention = true});
     return scope;
   } catch (const c10::Error &error) {
     rethrowShort(error);
@@ -172,13 +195,13 @@ void giveToCard(const KernelPlace &place, void *data) {
   cudaFree(data);
 }
 
-void warmUpKernels(const KernelPlace &place, bool convolutions) {
+void warmUpKernels(const KernelPlace &place, const KernelLibraries &libraries) {
   c10::InferenceMode inference;
   try {
     installOnce();
     CudaStreamScope scope(place);
     if (firstOfThread(place))
-      callLibraries(deviceOf(place), convolutions);
+      callLibraries(place, libraries);
   } catch (const c10::Error &error) {
     rethrowShort(error);
   }
