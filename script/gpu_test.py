@@ -1,57 +1,89 @@
 """Judges the card of this machine; started by script/gpu-test.
 
-Every case is counted by its name. Kernels are judged by the same kernels on the
-host, models by what the host device gave where the bundle was made; bits must not
-depend on budget, depth, delays or poison."""
+    gpu_test.py FOLDER [PART...] [--device=cuda:0] [--models=NAME,NAME]
+
+Every case is counted by its name, and has one line. Kernels are judged by the same
+kernels on the host, models by what the host device gave where the bundle was made
+(gpu_models.py). With --device=host the parts that need no card can be tried where
+there is none."""
+import argparse
+import functools
 import json
 import os
-import shutil
+import re
 import subprocess
 import sys
+import tempfile
 import time
+import traceback
 from pathlib import Path
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "test" / "differential"), str(ROOT / "test")]
+sys.path[:0] = [str(ROOT / "script"), str(ROOT / "test" / "differential"), str(ROOT / "test")]
+
+import gpu_models  # noqa: E402
+import gpu_unpack  # noqa: E402
+from gpu_judge import Judge, find_tool  # noqa: E402
 
 
-class Judge:
-    def __init__(self, bundle):
-        self.bundle, self.passed, self.failed = bundle, 0, []
+# ----------------------------------------------------------------------- gtest
+def count_cases(judge, report):
+    """How many the report tells of, and how many of them failed."""
+    cases = [case for suite in json.loads(report.read_text())["testsuites"] for case in suite["testsuite"]]
+    failed = 0
+    for case in cases:
+        ran = case["status"] == "RUN" and case["result"] == "COMPLETED"
+        texts = [f["failure"] for f in case.get("failures", [])] or ([] if ran else ["it did not run"])
+        failed += bool(texts)
+        judge.count(case["name"], " || ".join(texts)[:1500], case.get("time", ""))
+    return len(cases), failed
 
-    def count(self, name, problem=""):
-        if problem:
-            self.failed.append("%s: %s" % (name, problem))
-            print("FAIL %s: %s" % (name, problem))
-        else:
-            self.passed += 1
 
-    def call(self, *command, seconds=300):
-        """Exit code, standard output, standard error."""
-        try:
-            done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=seconds)
-            return done.returncode, done.stdout, done.stderr
-        except subprocess.TimeoutExpired as late:
-            return None, str(late.stdout), "took over %d s" % seconds
+def cases_of(judge, name, environment):
+    """Full names, as --gtest_list_tests gives them: suites, and under each its cases."""
+    suite, cases = "", []
+    for line in judge.call(judge.program(name), "--gtest_list_tests", **environment)[1].splitlines():
+        words = line.split("#")[0].rstrip()
+        if not line.startswith(" "):
+            suite = words if words.endswith(".") else ""
+        elif suite:
+            cases.append(suite + words.strip())
+    return cases
+
+
+def run_gtest(judge, name, seconds, **environment):
+    """Counts the program's cases; gives what it printed beside them, which are figures. Where it does not come to its
+    end, each case runs in a process of its own."""
+    report = judge.bundle / (name + ".json")
+    report.unlink(missing_ok=True)
+    program = (judge.program(name), "--gtest_output=json:%s" % report)
+    code, out, err = judge.call(*program, seconds=seconds, **environment)
+    if report.exists():
+        seen, failed = count_cases(judge, report)
+        if not seen or (code != 0 and not failed):
+            judge.count(name, "exit code %s, %d cases; %s" % (code, seen, (out + err)[-3000:]))
+    else:
+        judge.count(name, "exit code %s, no report; %s" % (code, (out + err)[-3000:]))
+        for case in cases_of(judge, name, environment):
+            code, alone, err = judge.call(*program, "--gtest_filter=" + case, seconds=40, **environment)
+            judge.count(case + " alone", "" if code == 0 else "exit code %s; %s" % (code, (alone + err)[-1000:]))
+            out += alone
+    return [line for line in out.splitlines() if line and not re.match(r"\[[ =\-A-Z]+\]|Note:|Running main", line)]
 
 
 def conformance(judge):
-    report = judge.bundle / "conformance.json"
-    code, out, err = judge.call(judge.bundle / "bin/device-conformance-cuda", "--gtest_output=json:%s" % report,
-                                seconds=120)
-    seen = 0
-    if report.exists():
-        for suite in json.loads(report.read_text())["testsuites"]:
-            for case in suite["testsuite"]:
-                seen += 1
-                failures = case.get("failures", [])
-                judge.count(case["name"], failures[0]["failure"].replace("\n", " ")[:300] if failures else "")
-    if code != 0 or not seen:
-        judge.count("device-conformance-cuda", "exit code %s, %d cases; %s" % (code, seen, (out + err)[-2000:]))
+    run_gtest(judge, "device-conformance-cuda", 120)
 
 
+def sessions(judge):
+    for line in run_gtest(judge, "session-conformance", 120, OFFLOAD_SESSION_FILES=str(judge.bundle / "sessions"),
+                          OFFLOAD_SESSION_DEVICE=judge.device):
+        print("     " + line[:300])
+
+
+# --------------------------------------------------------------------- kernels
 def difference(got, want, toolkit):
     if got.dtype != want.dtype:
         return float("inf")
@@ -76,7 +108,7 @@ def kernels(judge):
     import kernel_cases
     import test_kernels
     import toolkit
-    host, card = test_kernels.Probe(), test_kernels.Probe(cuda=True)
+    host, card = test_kernels.Probe(), test_kernels.Probe(cuda=judge.on_card)
     over = []
     for case in kernel_cases.CASES:
         node = case.model().graph.node[0]
@@ -88,7 +120,7 @@ def kernels(judge):
             continue
         worst = max([difference(a, b, toolkit) for a, b in zip(got, want)], default=0)
         problem = "" if worst <= max(case.tolerance, 1e-4) else "differs by %g" % worst
-        if figures["scratch"] > figures["planned_scratch"]:
+        if judge.on_card and figures["scratch"] > figures["planned_scratch"]:
             over.append((case.op, figures["scratch"], figures["planned_scratch"]))
             problem = problem or "scratch %d, planned %d" % over[-1][1:]
         judge.count("kernel " + case.name, problem)
@@ -97,162 +129,155 @@ def kernels(judge):
         print("scratch over plan: %s by up to %d bytes" % (op, max(s - p for o, s, p in over if o == op)))
 
 
-def arrays(path):
-    """By name, of an .npz."""
-    import toolkit
-    with np.load(path) as data:
-        return {name: toolkit.typed(data[name]) for name in data.files}
+# ---------------------------------------------------------------------- errors
+# Between what a context alone takes of a card and the least that any file needs.
+SCARCE_BYTES = 730 << 20
+HOLD = """
+import sys, torch
+index, left = int(sys.argv[1]), int(sys.argv[2])
+torch.zeros(1, device=torch.device("cuda", index))
+free, _ = torch.cuda.mem_get_info(index)
+held = torch.empty(free - left, dtype=torch.uint8, device=torch.device("cuda", index))
+print("held", torch.cuda.mem_get_info(index)[0], flush=True)
+sys.stdin.read()
+"""
 
 
-def run(judge, off, *flags, device="cuda:0"):
-    out = judge.bundle / "out.npz"
-    out.unlink(missing_ok=True)
-    code, text, err = judge.call(judge.bundle / "bin/offload-run", off, "--device=" + device, "--inputs",
-                                 off.parent / "feeds.npz", "--output", out, "--stats=json", *flags)
-    if code != 0:
-        raise RuntimeError("exit code %s: %s" % (code, err.strip()[-1500:]))
-    return arrays(out), json.loads(text)
+def refused(judge, name, patterns, off, *flags, device=None):
+    """Exit code 1, one line on standard error in which all patterns are found, and no output is written."""
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch) / "out.npz"
+        code, text, err = judge.call(judge.program("offload-run"), off, "--output", out,
+                                     "--device=" + (device or judge.device), *flags)
+        written = sorted(p.name for p in Path(scratch).iterdir())
+    lines = err.strip().splitlines()
+    if code != 1 or len(lines) != 1:
+        judge.count(name, "exit code %s, %d lines: %s" % (code, len(lines), err[-1500:]))
+    elif not all(re.search(p, lines[0]) for p in patterns):
+        judge.count(name, "the line is: " + lines[0])
+    else:
+        judge.count(name, "%s were written" % written if written or text else "", lines[0])
 
 
-VARIANTS = ((), ("--repeat", "20", "--poison"), ("--delay=h2d:1:3", "--repeat", "20"),
-            ("--delay=compute:0.3:4", "--repeat", "20"), ("--delay=d2h:2:5", "--delay=host:1:6", "--repeat", "20"))
+def bad_feeds(folder, scratch):
+    """The model's feeds with one id far out of range; None where it has none."""
+    with np.load(folder / "feeds.npz") as data:
+        feeds = {name: data[name] for name in data.files}
+    if "ids" not in feeds:
+        return None
+    feeds["ids"] = feeds["ids"].copy()
+    feeds["ids"].flat[3] = 10 ** 6
+    np.savez(scratch / "bad.npz", **feeds)
+    return scratch / "bad.npz"
 
 
-def models(judge):
-    import toolkit
-    for folder in sorted((judge.bundle / "models").iterdir()):
-        about = json.loads((folder / "model.json").read_text())
-        want = arrays(folder / "expected.npz")
-        first = None
-        for schedule in about["schedules"]:
-            for flags in VARIANTS if schedule["file"] == "half.off" else VARIANTS[:1]:
-                name = "%s %s %s" % (about["name"], schedule["file"], " ".join(flags))
-                try:
-                    outputs, stats = run(judge, folder / schedule["file"], *flags)
-                except RuntimeError as error:
-                    judge.count(name, str(error))
-                    continue
-                worst = max(toolkit.relative_error(outputs[k], want[k]) for k in want)
-                first = first or outputs
-                measured, predicted = stats["measured"], stats["predicted"]
-                problem = ""
-                if not worst <= about["tolerance"]:
-                    problem = "differs from the host by %g" % worst
-                elif not toolkit.same_bits(first, outputs):
-                    problem = "other bits than the first schedule"
-                elif stats["changed_outputs"]:
-                    problem = "%d repeats with other bits" % stats["changed_outputs"]
-                elif measured["peak_device_bytes"] > predicted["peak_device_bytes"]:
-                    problem = "peak %(peak_device_bytes)d" % measured
-                elif measured.get("card_bytes", 0) > schedule["device_memory"]:
-                    problem = "takes %d of the card, budget %d" % (measured["card_bytes"], schedule["device_memory"])
-                judge.count(name, problem)
-                if not flags:
-                    print("%s: error %.1e, step %.2f ms, card %.1f MiB of %.1f, h2d %.1f MiB" % (
-                        name, worst, measured["step_ns"] / 1e6, measured.get("card_bytes", 0) / 2 ** 20,
-                        schedule["device_memory"] / 2 ** 20, measured["h2d_bytes"] / 2 ** 20))
-
-
-def weights(judge):
-    """Weights replaced between runs act on the card as on the host, and the old ones give the old bits."""
-    import toolkit
-    old, new = judge.bundle / "old.npz", judge.bundle / "new.npz"
-    for folder in sorted((judge.bundle / "models").iterdir()):
-        if not folder.name.endswith(("-float32", "-float32+int8-axis")):
-            continue
-        for off in (folder / "resident.off", folder / "smallest.off"):
-            name = "weights of %s %s" % (folder.name, off.name)
-            old.unlink(missing_ok=True)
-            try:
-                first, _ = run(judge, off, "--output-weights", old)
-                with np.load(old) as data:
-                    np.savez(new, **{n: data[n] * 0.5 if data[n].dtype == np.float32 else data[n] for n in data.files})
-                want, _ = run(judge, off, "--weights", new, device="host")
-                got, _ = run(judge, off, "--weights", new)
-                again, _ = run(judge, off, "--weights", new, "--weights", old)
-            except (RuntimeError, OSError) as error:
-                judge.count(name, str(error))
-                continue
-            worst = max(toolkit.relative_error(got[k], want[k]) for k in want)
-            problem = "" if worst <= 1e-4 else "differs from the host by %g" % worst
-            if toolkit.same_bits(first, got):
-                problem = "other weights, same bits"
-            elif not toolkit.same_bits(first, again):
-                problem = "the old weights give other bits"
-            judge.count(name, problem)
-
-
-def timeline(judge):
-    """The trace of each model keeps what any device's must."""
-    import trace_judge
-    for folder in sorted((judge.bundle / "models").iterdir()):
-        trace = judge.bundle / "trace.json"
-        trace.unlink(missing_ok=True)
-        name = "timeline of %s" % folder.name
-        try:
-            _, stats = run(judge, folder / "half.off", "--repeat", "20", "--timeline", trace)
-            judge.count(name, trace_judge.fault_of(json.loads(trace.read_text()), stats))
-        except (RuntimeError, OSError) as error:
-            judge.count(name, str(error))
-
-
-def numerics(judge):
-    """Free choice of algorithms stays within tolerance and budget."""
-    import toolkit
-    for folder in sorted((judge.bundle / "models").iterdir()):
-        about = json.loads((folder / "model.json").read_text())
-        want = arrays(folder / "expected.npz")
-        for schedule in about["schedules"]:
-            if schedule["file"] != "half.off":
-                continue
-            name = "%s --nondeterministic" % about["name"]
-            try:
-                outputs, stats = run(judge, folder / schedule["file"], "--nondeterministic", "--repeat", "5")
-            except RuntimeError as error:
-                judge.count(name, str(error))
-                continue
-            worst = max(toolkit.relative_error(outputs[k], want[k]) for k in want)
-            taken = stats["measured"].get("card_bytes", 0)
-            problem = "" if worst <= about["tolerance"] else "differs from the host by %g" % worst
-            if taken > schedule["device_memory"]:
-                problem = "takes %d of the card, budget %d" % (taken, schedule["device_memory"])
-            elif stats["changed_outputs"] and not stats["nondeterministic_nodes"]:
-                problem = "other bits, and no node had a choice"
-            judge.count(name, problem)
-            print("%s: %d free nodes, %d of 4 repeats with other bits, step %.2f ms" % (
-                name, stats["nondeterministic_nodes"], stats["changed_outputs"], stats["measured"]["step_ns"] / 1e6))
+def too_little_room(judge, off):
+    """While another process holds most of the card."""
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, judge.device.split(":")[1], str(SCARCE_BYTES)],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        told = holder.stdout.readline()
+        if not told.startswith("held"):
+            judge.count("too little room", "nothing could be held: " + holder.stderr.read()[-500:])
+            return
+        refused(judge, "too little room (%s of %d bytes left)" % (told.split()[1], SCARCE_BYTES),
+                [r"needs [0-9.]+ [MG]iB of " + judge.device, r"which has [0-9.]+ [MG]iB free"], off, "--random-inputs", 1)
+    finally:
+        holder.kill()
+        holder.communicate()
+    try:
+        judge.run(off)
+        judge.count("room again")
+    except RuntimeError as error:
+        judge.count("room again", error)
 
 
 def errors(judge):
-    off = sorted((judge.bundle / "models").glob("*/resident.off"))[0]
-    code, _, err = judge.call(judge.bundle / "bin/offload-run", off, "--device=cuda:99", "--random-inputs", "1")
-    lines = err.strip().splitlines()
-    judge.count("no such card", "" if code == 1 and len(lines) == 1 and "cuda:99" in lines[0] else err)
+    off = judge.models()[0] / "resident.off"
+    refused(judge, "no such card", ["cuda:99"], off, "--random-inputs", 1, device="cuda:99")
+    files = judge.bundle / "sessions"
+    refused(judge, "computed index out of range", [r"\[lookup\] Gather on compute"], files / "computed.off",
+            "--inputs", files / "computed.bad.npz")
+    refused(judge, "sizes that do not fit", [r"\[product\] MatMul on compute"], files / "unequal.off",
+            "--inputs", files / "unequal.bad.npz")
+    with tempfile.TemporaryDirectory() as scratch:
+        for folder in judge.samples():
+            bad = bad_feeds(folder, Path(scratch))
+            for file in ("resident.off", "smallest.off") if bad else ():
+                refused(judge, "feed out of range, %s %s" % (folder.name, file), [r"\[\S+\] \w+ on (compute|host)", "range"],
+                        folder / file, "--inputs", bad)
+    if judge.on_card:
+        too_little_room(judge, off)
 
 
-PARTS = {"conformance": conformance, "kernels": kernels, "models": models, "weights": weights, "timeline": timeline,
-         "numerics": numerics, "errors": errors}
+# ------------------------------------------------------------------- sanitizer
+SANITIZERS = {"memcheck": ("--tool", "memcheck", "--report-api-errors", "no"), "initcheck": ("--tool", "initcheck")}
 
 
-def make_copies(bundle):
-    for name, source in json.loads((bundle / "copies.json").read_text()).items():
-        if not (bundle / name).exists():
-            shutil.copy(bundle / source, bundle / name)
+def sanitizer_problem(judge, tool, flags, off):
+    with tempfile.TemporaryDirectory() as scratch:
+        code, out, err = judge.call(tool, *flags, judge.program("offload-run"), off, "--device=" + judge.device, "--inputs",
+                                    off.parent / "feeds.npz", "--output", Path(scratch) / "out.npz", seconds=280)
+    text = out + err
+    found = re.search(r"ERROR SUMMARY: (\d+) error", text)
+    if code == 0 and found and found[1] == "0":
+        return ""
+    if not found:
+        return "exit code %s, no summary: %s" % (code, text[-1500:])
+    told = [line.lstrip("= ") for line in text.splitlines() if line.startswith("=========")]
+    return "exit code %s, %s errors; first: %s" % (code, found[1], " | ".join([t for t in told if t][1:12]))
 
 
-def main(bundle, *names):
-    judge = Judge(Path(bundle).resolve())
-    os.environ["OFFLOAD_BUILD"] = str(judge.bundle)  # before toolkit is imported
-    make_copies(judge.bundle)
-    for name in names or PARTS:
-        start = time.monotonic()
-        before = judge.passed, len(judge.failed)
+def sanitizer(judge):
+    """compute-sanitizer over one schedule of a model of each kind."""
+    tool = find_tool("compute-sanitizer", "/usr/local/cuda/bin")
+    if not tool:
+        print("compute-sanitizer: not there")
+        return
+    jobs = [(name, folder) for folder in judge.samples() for name in SANITIZERS]
+    calls = [functools.partial(sanitizer_problem, judge, tool, SANITIZERS[name], folder / "smallest.off")
+             for name, folder in jobs]
+    for (name, folder), (problem, error) in zip(jobs, judge.beside(calls)):
+        judge.count("%s of %s" % (name, folder.name), error or problem)
+
+
+PARTS = {"conformance": conformance, "sessions": sessions, "errors": errors, "kernels": kernels,
+         "models": gpu_models.models, "weights": gpu_models.weights, "timeline": gpu_models.timeline,
+         "numerics": gpu_models.numerics, "sanitizer": sanitizer}
+
+
+def run_part(judge, name):
+    """A part that breaks off is a failure, and the next one has its turn."""
+    start, passed, failed = time.monotonic(), judge.passed, len(judge.failed)
+    try:
         PARTS[name](judge)
-        print("== %s: %d passed, %d failed, %.0f s" % (
-            name, judge.passed - before[0], len(judge.failed) - before[1], time.monotonic() - start))
+    except Exception:
+        judge.count(name, traceback.format_exc()[-1500:])
+    print("== %s: %d passed, %d failed, %.0f s" % (
+        name, judge.passed - passed, len(judge.failed) - failed, time.monotonic() - start))
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="gpu-test")
+    parser.add_argument("bundle", metavar="FOLDER")
+    parser.add_argument("parts", metavar="PART", nargs="*", help=", ".join(PARTS))
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--models", default="", help="names, with commas between them")
+    options = parser.parse_intermixed_args()
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error("no part %s; there are: %s" % (", ".join(sorted(unknown)), ", ".join(PARTS)))
+    bundle = Path(options.bundle).resolve()
+    os.environ["OFFLOAD_BUILD"] = str(bundle)  # before toolkit is imported
+    gpu_unpack.unpack(bundle)
+    judge = Judge(bundle, options.device, [name for name in options.models.split(",") if name])
+    for name in options.parts or PARTS:
+        run_part(judge, name)
+    for line in judge.failed[:40]:   # once more, where the end of a log is all that is seen
+        print("FAILED " + line[:200])
     print("%d passed, %d failed" % (judge.passed, len(judge.failed)))
     return 1 if judge.failed or not judge.passed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())
