@@ -1,9 +1,11 @@
 """ThreadSanitizer, delays and poison over the cases, a small CNN and a small
-transformer: no report and the same bits in 50 runs.
+transformer: no report and the same bits in 50 runs. And sessions that meet in one
+process.
 
 OFFLOAD_BUILD_THREAD names a build tree of preset `thread`. Each queue is delayed in
 turn by seed, with every range filled with NaN after its last use."""
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -11,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import models  # noqa: E402
+import session_files  # noqa: E402
 import test_cases  # noqa: E402
 import toolkit  # noqa: E402
 
@@ -46,6 +49,16 @@ class Races(test_cases.Cases):
 
     def test_race_transformer(self):
         self.race_model("gpt2-opset18")
+
+    def test_race_sessions(self):
+        with tempfile.TemporaryDirectory() as folder:
+            session_files.make(Path(folder), "host")
+            with instrumented():
+                program = toolkit.tool("session-conformance")
+            done = subprocess.run([program], capture_output=True, text=True, timeout=600,
+                                  env={**os.environ, **ENVIRONMENT, "OFFLOAD_SESSION_FILES": folder})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn("ThreadSanitizer", done.stderr)
 
 
 class instrumented:

@@ -17,13 +17,6 @@ CASES = ("TwoOfThemTakeTurns", "TwoOfThemRunAtTheSameTime", "TwoOfThemRunAtTheSa
          "AFailureAtEachNodeNamesItAndTheNextRunIsRight")
 
 
-def program():
-    found = sorted(toolkit.BUILD.glob("**/session-conformance"))
-    if not found:
-        raise RuntimeError("no session-conformance in %s: build it first" % toolkit.BUILD)
-    return found[0]
-
-
 class Sessions(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -33,7 +26,7 @@ class Sessions(unittest.TestCase):
         session_files.make(cls.folder, "host")
 
     def call(self, *flags):
-        return subprocess.run([program(), *flags], capture_output=True, text=True, timeout=300, env={
+        return subprocess.run([toolkit.tool("session-conformance"), *flags], capture_output=True, text=True, timeout=300, env={
             **os.environ, "OMP_NUM_THREADS": "1", "OFFLOAD_SESSION_FILES": str(self.folder), "OFFLOAD_SESSION_DEVICE": "host"})
 
     def test_these_are_all_cases(self):
