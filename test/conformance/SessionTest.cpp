@@ -214,6 +214,19 @@ TEST(Sessions, OneEndsWhileAnotherRuns) {
   EXPECT_EQ(beside.get(), 0);
 }
 
+TEST(Sessions, AWeightOfOneIsNoneOfAnother) {
+  for (auto [name, weight] : {std::pair("image", "k1"), {"chain", "w5"}}) {
+    Work work(name);
+    auto one = load(name), other = load(name);
+    TensorMap old = {{weight, one->weight(weight)}};
+    one->setWeight(weight, halved(old)[weight]);
+    EXPECT_EQ(work.wrongOf(*one, 4), 4) << name;
+    EXPECT_EQ(work.wrongOf(*other, 4), 0) << name;
+    one->setWeight(weight, old[weight]);
+    EXPECT_EQ(work.wrongOf(*one, 4), 0) << name;
+  }
+}
+
 TEST(Sessions, AComputedIndexOutOfRangeNamesItsNode) {
   Work work("computed");
   TensorMap bad = readNpz(fileOf("computed.bad.npz"));

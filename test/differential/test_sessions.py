@@ -12,8 +12,8 @@ import session_files  # noqa: E402
 import toolkit  # noqa: E402
 
 CASES = ("TwoOfThemTakeTurns", "TwoOfThemRunAtTheSameTime", "TwoOfThemRunAtTheSameTimeDelayedAndPoisoned",
-         "TwoOfThemAreLoadedAtTheSameTime", "OneEndsWhileAnotherRuns", "AComputedIndexOutOfRangeNamesItsNode",
-         "AnErrorOfOneIsNoneOfAnother", "SizesThatAKernelRefusesNameItsNode",
+         "TwoOfThemAreLoadedAtTheSameTime", "OneEndsWhileAnotherRuns", "AWeightOfOneIsNoneOfAnother",
+         "AComputedIndexOutOfRangeNamesItsNode", "AnErrorOfOneIsNoneOfAnother", "SizesThatAKernelRefusesNameItsNode",
          "AFailureAtEachNodeNamesItAndTheNextRunIsRight")
 
 
