@@ -335,6 +335,7 @@ std::unique_ptr<Memory> takeAllBut(Device &device, int64_t free, int64_t left) {
 }
 
 TEST_P(SessionsOnACard, TooLittleRoomAtLoadIsToldWithBothFigures) {
+  ASSERT_GT(freeBytes(), 0);
   Work("room");
   std::unique_ptr<Device> device = makeDevice(GetParam());
   // The file's arena is 512 MiB.
