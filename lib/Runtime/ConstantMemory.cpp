@@ -7,14 +7,18 @@
 // How: what travels in one copy lies in one block, each part at the next
 //      multiple of 512 bytes, as in the arena; so copies of groups are laid out
 //      first, and a part of two groups belongs to the first one. Pages are
-//      touched by the threads that copy into them and registered afterwards.
+//      touched by the threads that read the file into them, and registered by
+//      the same threads in pieces that no copy goes across.
 //      Sizes of constants are known before any kernel was tried out, so this
 //      runs beside all that a device needs.
 
 #include "ConstantMemory.h"
 
+#include "DataFiles.h"
+
+#include "offload/Runtime/FirstError.h"
+
 #include <algorithm>
-#include <cstring>
 
 namespace offload::rt {
 
@@ -22,6 +26,7 @@ ConstantMemory::ConstantMemory(const Program &program, Device &device)
     : places(program.values.size()) {
   layOut(program, true);
   layOut(program, false);
+  findCuts(program);
   load(program, device);
 }
 
@@ -44,6 +49,32 @@ void ConstantMemory::layOut(const Program &program, bool groups) {
   }
 }
 
+/// Where a copy starts, unless another one goes on from before it.
+void ConstantMemory::findCuts(const Program &program) {
+  std::vector<std::pair<int64_t, int64_t>> copies; // from, to
+  for (const ProgramNode &node : program.nodes) {
+    if (!node.is(Op::Offload_Stage))
+      continue;
+    std::pair<int64_t, int64_t> copy = {end, 0};
+    for (unsigned i = 0; i < node.numParts(); ++i) {
+      const Place &place = places[program.values[node.operands[i]].root];
+      if (place.offset < 0)
+        continue;
+      copy.first = std::min(copy.first, place.offset);
+      copy.second = std::max(copy.second, place.offset + place.bytes);
+    }
+    if (copy.second)
+      copies.push_back(copy);
+  }
+  std::sort(copies.begin(), copies.end());
+  int64_t covered = 0;
+  for (const auto &[from, to] : copies) {
+    if (from >= covered && from > 0)
+      cuts.push_back(from);
+    covered = std::max(covered, to);
+  }
+}
+
 void ConstantMemory::load(const Program &program, Device &device) {
   struct Block {
     int64_t offset;
@@ -58,20 +89,29 @@ void ConstantMemory::load(const Program &program, Device &device) {
       blocks.push_back({places[i].offset, program.values[i].contents});
   std::sort(blocks.begin(), blocks.end(),
             [](const Block &a, const Block &b) { return a.offset < b.offset; });
-  memory = device.allocateHost(
-      end, true, [&](std::byte *start, int64_t first, int64_t last) {
-        auto block = std::partition_point(
-            blocks.begin(), blocks.end(),
-            [&](const Block &each) { return each.end() <= first; });
-        for (; block != blocks.end() && block->offset < last; ++block) {
-          int64_t from = std::max(first, block->offset);
-          int64_t to = std::min(last, block->end());
-          if (from < to)
-            std::memcpy(start + from,
-                        block->contents.data() + (from - block->offset),
-                        static_cast<size_t>(to - from));
-        }
-      });
+  FirstError failure;
+  auto fill = [&](std::byte *start, int64_t first, int64_t last) {
+    auto block = std::partition_point(
+        blocks.begin(), blocks.end(),
+        [&](const Block &each) { return each.end() <= first; });
+    for (; block != blocks.end() && block->offset < last; ++block) {
+      int64_t from = std::max(first, block->offset);
+      int64_t to = std::min(last, block->end());
+      if (from >= to || failure.hasFailed())
+        continue;
+      try {
+        program.files->read(
+            block->contents.subspan(static_cast<size_t>(from - block->offset),
+                                    static_cast<size_t>(to - from)),
+            start + from);
+      } catch (const Error &) {
+        failure.capture(std::current_exception());
+      }
+    }
+  };
+  memory = device.allocateHost(end, true, {fill, std::move(cuts)});
+  if (failure.hasFailed())
+    std::rethrow_exception(failure.error());
 }
 
 std::byte *ConstantMemory::address(uint32_t value) const {

@@ -23,6 +23,7 @@ public:
 
 private:
   void layOut(const Program &program, bool groups);
+  void findCuts(const Program &program);
   void load(const Program &program, Device &device);
 
   struct Place {
@@ -30,6 +31,7 @@ private:
   };
   std::vector<Place> places; // by value
   int64_t end = 0;
+  std::vector<int64_t> cuts; // no copy goes across these
   std::unique_ptr<Memory> memory;
 };
 

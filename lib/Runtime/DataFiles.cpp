@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <system_error>
 
 #include <fcntl.h>
@@ -45,8 +46,8 @@ bool liesBelow(const fs::path &path, const fs::path &folder) {
 
 } // namespace
 
-FileMapping::FileMapping(const fs::path &path) {
-  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+FileMapping::FileMapping(const fs::path &path)
+    : name(path.string()), file(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
   std::string reason = file < 0 ? std::strerror(errno) : "it is no plain file";
   struct stat status{};
   bool isFile =
@@ -58,15 +59,31 @@ FileMapping::FileMapping(const fs::path &path) {
     reason = std::strerror(errno);
     start = isFile ? static_cast<const std::byte *>(pages) : nullptr;
   }
+  if (isFile)
+    return;
   if (file >= 0)
     close(file);
-  if (!isFile)
-    throw CannotRead("cannot read '" + path.string() + "': " + reason);
+  throw CannotRead("cannot read '" + name + "': " + reason);
 }
 
 FileMapping::~FileMapping() {
   if (start)
     munmap(const_cast<std::byte *>(start), numBytes);
+  close(file);
+}
+
+void FileMapping::read(size_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    ssize_t got = pread(file, to.data(), to.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      throw CannotRead(
+          "cannot read '" + name + "' at " + std::to_string(offset) + ": " +
+          (got < 0 ? std::strerror(errno) : "it has become shorter"));
+    offset += static_cast<size_t>(got);
+    to = to.subspan(static_cast<size_t>(got));
+  }
 }
 
 DataFiles::DataFiles(const std::string &offPath,
@@ -133,6 +150,18 @@ std::span<const std::byte> DataFiles::find(const ExternalRange &range,
                 " bytes");
   return file->bytes().subspan(static_cast<size_t>(range.offset),
                                static_cast<size_t>(bytes));
+}
+
+void DataFiles::read(std::span<const std::byte> contents, std::byte *to) const {
+  std::less_equal<const std::byte *> notBehind;
+  for (const auto &[path, file] : mapped) {
+    std::span<const std::byte> all = file->bytes();
+    if (notBehind(all.data(), contents.data()) &&
+        notBehind(contents.data() + contents.size(), all.data() + all.size()))
+      return file->read(static_cast<size_t>(contents.data() - all.data()),
+                        {to, contents.size()});
+  }
+  std::copy(contents.begin(), contents.end(), to);
 }
 
 void DataFiles::forgetPages() {

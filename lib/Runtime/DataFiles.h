@@ -22,7 +22,7 @@ public:
   using Error::Error;
 };
 
-/// A whole file, mapped for reading.
+/// A whole file, mapped for reading and open.
 class FileMapping {
 public:
   /// Throws CannotRead.
@@ -31,8 +31,13 @@ public:
   FileMapping &operator=(const FileMapping &) = delete;
   ~FileMapping();
   std::span<const std::byte> bytes() const { return {start, numBytes}; }
+  /// Copies bytes of the file without touching the mapping's pages. Throws
+  /// CannotRead.
+  void read(size_t offset, std::span<std::byte> to) const;
 
 private:
+  std::string name;
+  int file = -1;
   const std::byte *start = nullptr;
   size_t numBytes = 0;
 };
@@ -55,6 +60,11 @@ public:
 
   /// The range that `range` names, which must be `bytes` long. Throws Error.
   std::span<const std::byte> find(const ExternalRange &range, int64_t bytes);
+
+  /// Copies contents that this object gave, as a file's if they are one's: a
+  /// page that is copied once is not worth mapping. Any thread may call it.
+  /// Throws CannotRead.
+  void read(std::span<const std::byte> contents, std::byte *to) const;
 
   /// Lets the system take back the pages of mapped files that were read; they
   /// come again when they are.

@@ -210,11 +210,11 @@ public:
     return std::make_unique<PageMemory>(bytes, "device");
   }
   std::unique_ptr<Memory> allocateHost(int64_t bytes, bool,
-                                       const FillHost &fill) override {
+                                       const HostContents &contents) override {
     auto memory = std::make_unique<PageMemory>(bytes, "host");
-    if (fill)
+    if (contents.fill)
       forRanges(bytes, [&](int64_t first, int64_t last) {
-        fill(memory->data(), first, last);
+        contents.fill(memory->data(), first, last);
       });
     return memory;
   }

@@ -35,9 +35,8 @@ KernelLibraries librariesOf(const Program &program) {
   KernelLibraries libraries;
   for (const ProgramNode &node : program.nodes) {
     libraries.convolutions |= node.is(Op::Conv) || node.is(Op::ConvTranspose);
-    libraries.attention |=
-        node.is(Op::Attention) &&
-        elementBits(program.values[node.operands[0]].type) == 16;
+    if (node.is(Op::MatMul) || node.is(Op::Gemm) || node.is(Op::Offload_Linear))
+      libraries.products = program.values[node.operands[0]].type;
   }
   return libraries;
 }
@@ -57,11 +56,11 @@ public:
     if (!options.skipVerification)
       proveLaunchList(list, loaded);
     std::unique_ptr<Memory> arena;
-    std::future<std::unique_ptr<ConstantMemory>> constants;
+    std::unique_ptr<ConstantMemory> constants;
     try {
       checkCardRoom(loaded, options.device, device->cardBefore());
       // Weights are brought while libraries are made and kernels tried out.
-      constants = std::async(std::launch::async, [this] {
+      auto brought = std::async(std::launch::async, [this] {
         Clock::time_point start = Clock::now();
         auto memory = std::make_unique<ConstantMemory>(loaded, *device);
         loadTimes.weightsNs = nsSince(start);
@@ -73,11 +72,12 @@ public:
       start = Clock::now();
       bound = shapes.bindAtBound();
       loadTimes.trialsNs = nsSince(start);
+      constants = brought.get();
     } catch (const Error &error) {
       throw Error("'" + path + "': " + error.what());
     }
     storage =
-        std::make_unique<Storage>(loaded, *bound, *device, constants.get(),
+        std::make_unique<Storage>(loaded, *bound, *device, std::move(constants),
                                   std::move(arena), options.poison);
     if (staging)
       shapes.useMemory(storage->arena() + storage->carriedBytes(),

@@ -41,7 +41,7 @@ void throwFailure(Device &device) {
 class Card {
 public:
   Card() : device(makeCudaDevice(0)) {
-    device->prepareKernels({.convolutions = true, .attention = true});
+    device->prepareKernels({.convolutions = true});
     problem = device->allocateShared(sizeof(int32_t));
   }
 

@@ -63,10 +63,14 @@ struct CardState {
   bool hasContext = false; // this process had a context there already
 };
 
-/// Writes what bytes [first, last) of host memory at `start` are to hold; what
-/// it leaves out is zero. May not throw.
-using FillHost =
-    std::function<void(std::byte *start, int64_t first, int64_t last)>;
+/// What new host memory holds.
+struct HostContents {
+  /// Writes bytes [first, last) of the memory at `start`; what it leaves out is
+  /// zero. Called by several threads at once. May not throw.
+  std::function<void(std::byte *start, int64_t first, int64_t last)> fill;
+  /// Offsets, increasing, that no copy goes across.
+  std::vector<int64_t> cuts;
+};
 
 class Device {
 public:
@@ -80,12 +84,11 @@ public:
   virtual std::unique_ptr<Memory> allocateDevice(int64_t bytes) = 0;
   /// Host memory that the device copies from and to at full speed. `pinned`
   /// false: plain memory (a table that only the host queue reads).
-  /// `fill` may be null; it may be called by several threads at once, before
-  /// the memory is registered. May itself be called from any thread.
-  virtual std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned,
-                                               const FillHost &fill) = 0;
+  /// May be called from any thread.
+  virtual std::unique_ptr<Memory>
+  allocateHost(int64_t bytes, bool pinned, const HostContents &contents) = 0;
   std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned) {
-    return allocateHost(bytes, pinned, nullptr);
+    return allocateHost(bytes, pinned, HostContents());
   }
 
   /// Appends work to a queue. On threads the task runs there; on CUDA a Host

@@ -1,20 +1,24 @@
 // Where a kernel runs and where it takes memory from.
 //
-// Standard library only: the device that owns a queue fills it in, kernels read
+// Nothing of LibTorch: the device that owns a queue fills it in, kernels read
 // it.
 
 #ifndef OFFLOAD_RUNTIME_KERNELPLACE_H
 #define OFFLOAD_RUNTIME_KERNELPLACE_H
+
+#include "offload/OffFormat/DataType.h"
 
 #include <cstddef>
 #include <cstdint>
 
 namespace offload::rt {
 
-/// Libraries that take long to make, beside those that every program needs.
+/// What a program wants of kernels' libraries; each takes long to make.
 struct KernelLibraries {
+  /// A type of its products: kernels of other types are not brought for
+  /// nothing.
+  DataType products = DataType::Float;
   bool convolutions = false;
-  bool attention = false; // of 16-bit types
 };
 
 struct KernelPlace {

@@ -73,9 +73,9 @@ public:
     return allocateOnCard(index, bytes);
   }
   std::unique_ptr<Memory> allocateHost(int64_t bytes, bool pinned,
-                                       const FillHost &fill) override {
+                                       const HostContents &contents) override {
     std::string failed;
-    auto memory = allocateOnHost(index, bytes, pinned, fill, failed);
+    auto memory = allocateOnHost(index, bytes, pinned, contents, failed);
     std::lock_guard lock(warningMutex);
     if (firstWarning.empty())
       firstWarning = failed;

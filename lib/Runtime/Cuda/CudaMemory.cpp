@@ -2,8 +2,8 @@
 //
 // In:  sizes.
 // Out: memory that is freed with its object.
-// How: pinned memory is allocated exactly, filled by several threads and then
-//      registered, which takes about half of the time that pinned allocation
+// How: pinned memory is allocated exactly, filled and registered by several
+//      threads, which takes less than half of the time that pinned allocation
 //      does. What is free on the card before this process has a context there
 //      only NVIDIA's management library knows; it comes with the driver and is
 //      opened by name, so nothing links it.
@@ -15,8 +15,10 @@
 #include "offload/Runtime/ParallelRanges.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
-#include <thread>
+#include <deque>
+#include <mutex>
 #include <vector>
 
 #include <cuda.h>
@@ -71,9 +73,31 @@ void touch(std::byte *start, int64_t first, int64_t last) {
     start[at] = std::byte(0);
 }
 
+/// Bytes that are registered in one call: all copies lie in one piece each.
+struct Piece {
+  int64_t first, last;
+  std::atomic<int64_t> rangesLeft = 0; // that nobody has filled yet
+};
+
+/// Pieces between cuts at pages. Small ones gain nothing, a driver call each
+/// costs.
+std::deque<Piece> cutInPieces(int64_t bytes, const std::vector<int64_t> &cuts) {
+  static const int64_t page = sysconf(_SC_PAGESIZE);
+  std::deque<Piece> pieces;
+  int64_t first = 0;
+  for (int64_t cut : cuts)
+    if (cut % page == 0 && cut - first >= kRangeBytes &&
+        bytes - cut >= kRangeBytes) {
+      pieces.emplace_back(first, cut);
+      first = cut;
+    }
+  pieces.emplace_back(first, bytes);
+  return pieces;
+}
+
 class HostPages final : public Memory {
 public:
-  HostPages(int index, int64_t bytes, bool pinned, const FillHost &fill,
+  HostPages(int index, int64_t bytes, bool pinned, const HostContents &contents,
             std::string &warning)
       : index(index) {
     numBytes = bytes;
@@ -89,37 +113,65 @@ public:
           " are free");
     madvise(pages, static_cast<size_t>(bytes), MADV_HUGEPAGE);
     start = static_cast<std::byte *>(pages);
-    if (fill || pinned)
-      forRanges(bytes, [&](int64_t first, int64_t last) {
-        fill ? fill(start, first, last) : touch(start, first, last);
-      });
-    if (pinned)
-      pin(warning);
+    if (contents.fill || pinned)
+      bring(pinned, contents, warning);
   }
   ~HostPages() override {
-    if (registered)
-      cudaHostUnregister(start);
+    for (int64_t piece : registered)
+      cudaHostUnregister(start + piece);
     if (start)
       munmap(start, static_cast<size_t>(numBytes));
   }
 
 private:
-  void pin(std::string &warning) {
-    DeviceGuard guard(index);
-    cudaError_t code = cudaHostRegister(start, static_cast<size_t>(numBytes),
-                                        cudaHostRegisterPortable);
-    registered = code == cudaSuccess;
-    if (registered)
-      return;
-    cudaGetLastError();
-    warning = "cuda:" + std::to_string(index) + ": " +
-              std::to_string(numBytes) +
-              " bytes of host memory could not be registered (" +
-              cudaGetErrorString(code) + "); copies from there are slow";
-  }
+  void bring(bool pinned, const HostContents &contents, std::string &warning);
+  void pin(const Piece &piece, std::string &warning);
+
   int index;
-  bool registered = false;
+  std::mutex mutex;
+  std::vector<int64_t> registered; // first bytes of pieces
 };
+
+/// Who fills the last range of a piece registers it, while others still fill.
+void HostPages::bring(bool pinned, const HostContents &contents,
+                      std::string &warning) {
+  DeviceGuard guard(index); // this thread registers pieces, too
+  struct Range {
+    int64_t first, last;
+    Piece *piece;
+  };
+  std::deque<Piece> pieces = cutInPieces(numBytes, contents.cuts);
+  std::vector<Range> ranges;
+  for (Piece &piece : pieces)
+    for (int64_t at = piece.first; at < piece.last; at += kRangeBytes) {
+      ranges.push_back({at, std::min(at + kRangeBytes, piece.last), &piece});
+      ++piece.rangesLeft;
+    }
+  forItems(static_cast<int64_t>(ranges.size()), [&](int64_t i) {
+    const Range &range = ranges[static_cast<size_t>(i)];
+    contents.fill ? contents.fill(start, range.first, range.last)
+                  : touch(start, range.first, range.last);
+    if (--range.piece->rangesLeft == 0 && pinned)
+      pin(*range.piece, warning);
+  });
+}
+
+void HostPages::pin(const Piece &piece, std::string &warning) {
+  auto bytes = static_cast<size_t>(piece.last - piece.first);
+  cudaError_t code = cudaSetDevice(index); // of a thread that may be new
+  if (code == cudaSuccess)
+    code =
+        cudaHostRegister(start + piece.first, bytes, cudaHostRegisterPortable);
+  std::lock_guard lock(mutex);
+  if (code == cudaSuccess) {
+    registered.push_back(piece.first);
+    return;
+  }
+  cudaGetLastError();
+  warning = "cuda:" + std::to_string(index) + ": " + std::to_string(bytes) +
+            " bytes of host memory could not be registered (" +
+            cudaGetErrorString(code) + "); copies from there are slow";
+}
 
 class MappedMemory final : public Memory {
 public:
@@ -180,9 +232,9 @@ std::unique_ptr<Memory> allocateOnCard(int index, int64_t bytes) {
 }
 
 std::unique_ptr<Memory> allocateOnHost(int index, int64_t bytes, bool pinned,
-                                       const FillHost &fill,
+                                       const HostContents &contents,
                                        std::string &warning) {
-  return std::make_unique<HostPages>(index, bytes, pinned, fill, warning);
+  return std::make_unique<HostPages>(index, bytes, pinned, contents, warning);
 }
 
 std::unique_ptr<Memory> allocateMapped(int index, int64_t bytes) {

@@ -13,11 +13,11 @@ namespace offload::rt {
 /// One cudaMalloc. Throws Error with what was asked for and what is free.
 std::unique_ptr<Memory> allocateOnCard(int index, int64_t bytes);
 
-/// Whole pages, filled (or only touched, where `fill` is null) by several
-/// threads and then registered; not `pinned`: not registered. Where registering
-/// fails the memory is good but slow, and `warning` says so.
+/// Whole pages, filled (or only touched) and registered by several threads; not
+/// `pinned`: not registered. Where registering fails the memory is good but
+/// slow, and `warning` says so.
 std::unique_ptr<Memory> allocateOnHost(int index, int64_t bytes, bool pinned,
-                                       const FillHost &fill,
+                                       const HostContents &contents,
                                        std::string &warning);
 
 /// Registered host memory that kernels write to directly; zeros at first.

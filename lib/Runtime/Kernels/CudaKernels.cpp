@@ -12,6 +12,7 @@
 #include "CudaKernels.h"
 
 #include "Allocation.h"
+#include "Kernel.h"
 
 #include "offload/Runtime/Kernels.h"
 #include "offload/Runtime/Tensor.h"
@@ -115,8 +116,11 @@ private:
 
 /// The library of products, once. What it keeps is of the thread and the
 /// stream, and the same for all types.
-void callBlas(at::Device device) {
-  auto options = at::TensorOptions(at::kFloat).device(device);
+void callBlas(at::Device device, DataType products) {
+  at::ScalarType type = scalarTypeOf(products).value_or(at::kFloat);
+  if (!at::isFloatingType(type))
+    type = at::kFloat;
+  auto options = at::TensorOptions(type).device(device);
   at::Tensor matrix = at::ones({64, 64}, options);
   at::mm(matrix, matrix);
   at::addmm(at::ones({64}, options), matrix, matrix);
@@ -124,29 +128,25 @@ void callBlas(at::Device device) {
 
 /// cuDNN once. It keeps handles in a pool, where a thread's own one goes when
 /// the thread ends.
-void callCudnn(at::Device device, const KernelLibraries &libraries) {
-  if (libraries.convolutions) {
-    auto options = at::TensorOptions(at::kFloat).device(device);
-    at::Tensor image = at::ones({1, 8, 8, 8}, options);
-    at::convolution(image, at::ones({8, 8, 3, 3}, options), {}, {1, 1}, {1, 1},
-                    {1, 1}, false, {0, 0}, 1);
-  }
-  if (libraries.attention) {
-    at::Tensor heads = at::ones(
-        {1, 1, 128, 64}, at::TensorOptions(at::kBFloat16).device(device));
-    at::scaled_dot_product_attention(heads, heads, heads);
-  }
+void callCudnn(at::Device device) {
+  auto options = at::TensorOptions(at::kFloat).device(device);
+  at::Tensor image = at::ones({1, 8, 8, 8}, options);
+  at::convolution(image, at::ones({8, 8, 3, 3}, options), {}, {1, 1}, {1, 1},
+                  {1, 1}, false, {0, 0}, 1);
 }
 
 /// Both at once: most of the time goes into opening them.
 void callLibraries(const KernelPlace &place, const KernelLibraries &libraries) {
-  auto cudnn = std::async(std::launch::async, [&] {
-    c10::InferenceMode inference;
-    CudaStreamScope scope(place);
-    callCudnn(deviceOf(place), libraries);
-  });
-  callBlas(deviceOf(place));
-  cudnn.get();
+  std::future<void> cudnn;
+  if (libraries.convolutions)
+    cudnn = std::async(std::launch::async, [&] {
+      c10::InferenceMode inference;
+      CudaStreamScope scope(place);
+      callCudnn(deviceOf(place));
+    });
+  callBlas(deviceOf(place), libraries.products);
+  if (cudnn.valid())
+    cudnn.get();
 }
 
 bool firstOfThread(const KernelPlace &place) {
@@ -174,7 +174,7 @@ std::unique_ptr<StreamScope> makeStreamScope(const KernelPlace &place) {
     installOnce();
     auto scope = std::make_unique<CudaStreamScope>(place);
     if (firstOfThread(place))
-      callLibraries(place, {.convolutions = true, .attention = true});
+      callLibraries(place, {.convolutions = true});
     return scope;
   } catch (const c10::Error &error) {
     rethrowShort(error);
