@@ -5,7 +5,7 @@
 //      `approximate=tanh` for
 //      0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))). It has the
 //      name and the result of the last node. Constants that only went into it
-//      go, too.
+//      go, too, and so cannot be replaced between runs.
 // Not: where a value on the way has another reader or is an output; a model of
 //      an opset below 20, which has no Gelu and stays as it is (no opset is
 //      raised); other ways to compute about the same, as with a sigmoid; how
