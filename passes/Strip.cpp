@@ -5,7 +5,9 @@
 //      no decisions. Planning the result anew with the same options gives the
 //      same file.
 // Not: training. Updates and the states of weights are the model's meaning and
-//      stay; so do sizes that the user fixed or bounded (`offload.dims`).
+//      stay; so do sizes that the user fixed or bounded (`offload.dims`). A
+//      Gelu that fuse-gelu made stays: it is the model's operator, and computes
+//      the same.
 // How: a copy and a Wait mean their operand, so their readers read that one.
 //      Where a copy was an output of the graph, the operand takes its name.
 //      A fused product becomes the two nodes again that it was made of.
