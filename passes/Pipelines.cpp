@@ -9,7 +9,7 @@ namespace offload {
 llvm::ArrayRef<PipelineInfo> pipelineTable() {
   static const PipelineInfo table[] = {
       {"infer",
-       "fuse-linear,classify,assign-plan,insert-staging,"
+       "fuse-linear,simplify-layout,classify,assign-plan,insert-staging,"
        "insert-grad-transfer,verify-schedule",
        "schedule a plain model for inference"},
   };

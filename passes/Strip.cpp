@@ -12,6 +12,7 @@
 //      Release and Join then have no reader left but states that only carry
 //      order; these go with their input and output.
 
+#include "offload/IR/StandardNode.h"
 #include "offload/PassManager/Pass.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -118,38 +119,15 @@ private:
   /// name: two names need a node between them.
   llvm::Error keepAsIdentity(Graph &graph, Node &node, Value *result,
                              Value *source) {
-    llvm::Expected<Node *> made =
-        addStandardNode(graph, "Identity", graph.uniqueNodeName(result->name()),
-                        {source}, result->name(), node);
+    llvm::Expected<Node *> made = addStandardNode(
+        graph, "Identity", graph.uniqueNodeName(result->name()), {source},
+        graph.uniqueValueName(result->name()), result->type, &node);
     if (!made)
       return made.takeError();
     Value *second = (*made)->result();
-    second->type = result->type;
     graph.replaceAllUses(result, second);
     outputNames.push_back({second, result->name().str()});
     return llvm::Error::success();
-  }
-
-  /// A node before `before` that makes a value of the type of its first result,
-  /// under `stem` or a name like it.
-  static llvm::Expected<Node *>
-  addStandardNode(Graph &graph, llvm::StringRef opType, const std::string &name,
-                  llvm::ArrayRef<Value *> operands, llvm::StringRef stem,
-                  Node &before) {
-    auto opset = graph.opsets.find("");
-    int since = 1;
-    const OperatorInfo *info = findOperatorAtOpset(
-        "", std::string_view(opType),
-        opset == graph.opsets.end() ? 1 : opset->second, &since);
-    if (!info)
-      return makeError("[" + before.name() + "] means " + opType +
-                       ", which the model's opset does not have");
-    Node *made = graph.addNode(name, "", opType, operands,
-                               {graph.uniqueValueName(stem)}, &before);
-    made->info = info;
-    made->sinceVersion = since;
-    made->result()->type = before.result()->type;
-    return made;
   }
 
   llvm::Error eraseNodes(Graph &graph) {
@@ -199,17 +177,20 @@ private:
     for (std::string &part : before)
       if (part.empty())
         part = name + "_bias";
+    const TensorType &type = node.result()->type;
     llvm::Expected<Node *> matmul =
         addStandardNode(graph, "MatMul", graph.uniqueNodeName(name),
-                        {node.operand(0), node.operand(1)}, before[1], node);
+                        {node.operand(0), node.operand(1)},
+                        graph.uniqueValueName(before[1]), type, &node);
     if (!matmul)
       return matmul.takeError();
     llvm::SmallVector<Value *, 2> terms = {(*matmul)->result(),
                                            node.operand(2)};
     if (biasFirst)
       std::swap(terms[0], terms[1]);
-    llvm::Expected<Node *> sum = addStandardNode(
-        graph, "Add", graph.uniqueNodeName(before[0]), terms, made, node);
+    llvm::Expected<Node *> sum =
+        addStandardNode(graph, "Add", graph.uniqueNodeName(before[0]), terms,
+                        graph.uniqueValueName(made), type, &node);
     if (!sum)
       return sum.takeError();
     graph.replaceAllUses(node.result(), (*sum)->result());
