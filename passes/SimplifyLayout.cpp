@@ -18,7 +18,7 @@
 //      Transposes behind attentions and products, each only where all that
 //      reads the result then reads it through strides or in its own order
 //      (Analysis/LayoutChains); a second one replaces the chains that are left.
-//      Both find nothing in what they made.
+//      Both go again until they find nothing: mostly the second time.
 
 #include "offload/Analysis/LayoutChains.h"
 #include "offload/IR/StandardNode.h"
@@ -169,17 +169,15 @@ public:
   llvm::Error run(Graph &g, PassContext &) override {
     graph = &g;
     builder.emplace(g);
-    if (llvm::Error error = walk([&](Node &node) {
-          return node.domain.empty() && node.opType == "Attention"
-                     ? flattenAttention(node)
-                 : isRowProduct(node) ? moveBehind(node)
-                                      : llvm::Error::success();
-        }))
-      return error;
-    return walk([&](Node &node) {
-      return AxisFactors::isLayoutNode(node) ? shorten(node)
-                                             : llvm::Error::success();
-    });
+    // A chain that went leaves others without a second reader.
+    for (size_t before = SIZE_MAX; before != changes;) {
+      before = changes;
+      if (llvm::Error error = walk([&](Node &node) { return move(node); }))
+        return error;
+      if (llvm::Error error = walk([&](Node &node) { return shorten(node); }))
+        return error;
+    }
+    return llvm::Error::success();
   }
 
 private:
@@ -194,6 +192,16 @@ private:
         return error;
     }
     return llvm::Error::success();
+  }
+
+  llvm::Error move(Node &node) {
+    if (node.domain.empty() && node.opType == "Attention")
+      return flattenAttention(node);
+    return isRowProduct(node) ? moveBehind(node) : llvm::Error::success();
+  }
+  void changed(llvm::StringRef what) {
+    count(what);
+    ++changes;
   }
 
   llvm::Error moveBehind(Node &product);
@@ -211,6 +219,7 @@ private:
 
   Graph *graph = nullptr;
   std::optional<ChainBuilder> builder;
+  size_t changes = 0;
   Node *following = nullptr; // the node that the walk visits next
 };
 
@@ -304,7 +313,7 @@ llvm::Error SimplifyLayout::moveBehind(Node &product) {
   if (llvm::Error error =
           setChain(product, 0, *origin, *stepsBefore, rows->type))
     return error;
-  count("moved");
+  changed("moved");
   return makeBehind(product, type, *steps);
 }
 
@@ -377,7 +386,7 @@ llvm::Error SimplifyLayout::flattenAttention(Node &attention) {
             setChain(attention, i, origins[i], *origins[i].factors.steps(),
                      flatType(attention.operand(i)->type)))
       return error;
-  count("flattened");
+  changed("flattened");
   return makeBehind(attention, flatType(type), *steps);
 }
 
@@ -420,6 +429,8 @@ bool SimplifyLayout::isWorthwhile(const LayoutOrigin &origin, const Value &end,
 
 /// A chain that ends in this node -> its shortest form.
 llvm::Error SimplifyLayout::shorten(Node &last) {
+  if (!AxisFactors::isLayoutNode(last))
+    return llvm::Error::success();
   Value *end = last.result();
   const bool isEnd =
       graph->isOutput(end) || llvm::any_of(end->users(), [&](Node *reader) {
@@ -446,7 +457,7 @@ llvm::Error SimplifyLayout::shorten(Node &last) {
     graph->renameNode((*made)->definingNode(), node);
     graph->renameValue(*made, name);
   }
-  count("shortened");
+  changed("shortened");
   return llvm::Error::success();
 }
 

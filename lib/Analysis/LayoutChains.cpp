@@ -118,8 +118,8 @@ bool isRowProduct(const Node &node) {
 
 bool readersTake(const Graph &graph, const Value &value,
                  const AxisFactors &factors, ChainForm form) {
-  // What is copied out is contiguous.
-  if (graph.isOutput(&value) &&
+  // What is copied out is contiguous, and so is what nothing reads.
+  if ((graph.isOutput(&value) || value.users().empty()) &&
       !(factors.isContiguous() &&
         (form == ChainForm::AsItIs || factors.steps())))
     return false;
