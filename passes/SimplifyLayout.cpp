@@ -20,14 +20,12 @@
 //      (Analysis/LayoutChains); a second one replaces the chains that are left.
 //      Both go again until they find nothing: mostly the second time.
 
+#include "offload/Analysis/ChainBuilder.h"
 #include "offload/Analysis/LayoutChains.h"
-#include "offload/IR/StandardNode.h"
 #include "offload/PassManager/Pass.h"
 
 #include "llvm/ADT/STLExtras.h"
 
-#include <cstring>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -36,133 +34,7 @@
 namespace offload {
 namespace {
 
-using Term = AxisFactors::Term;
-
 constexpr int64_t kSwapHeads[] = {0, 2, 1, 3}; // [batch, heads, sequence, size]
-
-/// Adds chains to a graph.
-class ChainBuilder {
-public:
-  explicit ChainBuilder(Graph &graph) : graph(graph) {
-    for (const Value *input : graph.inputs())
-      learn(input->type);
-    for (const Node &node : graph.nodeList())
-      for (const Value *result : node.results())
-        if (result)
-          learn(result->type);
-  }
-
-  /// A value of `type` made of `root`, before `before`; the root itself where
-  /// there is nothing to do and it need not be a node's. Nodes and values are
-  /// called after the stems.
-  llvm::Expected<Value *> build(Value *root, const AxisFactors::Steps &steps,
-                                const TensorType &type, Node *before,
-                                llvm::StringRef nodeStem,
-                                llvm::StringRef valueStem) {
-    stems = {nodeStem.str(), valueStem.str()};
-    Value *value = root;
-    llvm::Error error = llvm::Error::success();
-    auto add = [&](llvm::StringRef op, const std::vector<int64_t> &numbers,
-                   const TensorType &made) {
-      if (error || numbers.empty())
-        return;
-      llvm::Expected<Value *> next =
-          op == "Reshape" ? reshape(value, numbers, made, before)
-                          : transpose(value, numbers, made, before);
-      if (next)
-        value = *next;
-      else
-        error = next.takeError();
-    };
-    add("Reshape", steps.split, typeOf(type.elem, steps.splitSizes));
-    add("Transpose", steps.perm,
-        steps.merge.empty() ? type : typeOf(type.elem, steps.permSizes));
-    add("Reshape", steps.merge, type);
-    if (error)
-      return error;
-    return value;
-  }
-
-  /// The size that a dimension of a value has.
-  Dim dimOf(const Term &size) const {
-    Dim dim{size.factor, ""};
-    for (const std::string &name : size.names) {
-      auto known = bounds.find(name);
-      dim.bound = known == bounds.end() || dim.bound == Dim::kUnbound
-                      ? Dim::kUnbound
-                      : dim.bound * known->second;
-      dim.name += (dim.name.empty() ? "" : "*") + name;
-    }
-    if (!size.names.empty() && size.factor != 1)
-      dim.name = std::to_string(size.factor) + "*" + dim.name;
-    return dim;
-  }
-
-private:
-  void learn(const TensorType &type) {
-    for (const Dim &dim : type.dims)
-      if (!dim.name.empty() && dim.bound != Dim::kUnbound)
-        bounds.insert({dim.name, dim.bound});
-  }
-
-  TensorType typeOf(DataType elem, llvm::ArrayRef<Term> sizes) const {
-    TensorType type{elem, true, {}};
-    for (const Term &size : sizes)
-      type.dims.push_back(dimOf(size));
-    return type;
-  }
-
-  llvm::Expected<Value *> add(llvm::StringRef op,
-                              llvm::ArrayRef<Value *> operands,
-                              const TensorType &type, Node *before) {
-    llvm::Expected<Node *> node =
-        addStandardNode(graph, op, graph.uniqueNodeName(stems.first), operands,
-                        graph.uniqueValueName(stems.second), type, before);
-    if (!node)
-      return node.takeError();
-    return (*node)->result();
-  }
-
-  llvm::Expected<Value *> reshape(Value *value,
-                                  const std::vector<int64_t> &target,
-                                  const TensorType &type, Node *before) {
-    return add("Reshape", {value, shape(target)}, type, before);
-  }
-
-  llvm::Expected<Value *> transpose(Value *value,
-                                    const std::vector<int64_t> &perm,
-                                    const TensorType &type, Node *before) {
-    llvm::Expected<Value *> made = add("Transpose", {value}, type, before);
-    if (made)
-      (*made)->definingNode()->attributes["perm"] = perm;
-    return made;
-  }
-
-  /// One constant for all Reshapes to the same shape.
-  Value *shape(const std::vector<int64_t> &target) {
-    std::vector<uint8_t> bytes(target.size() * sizeof(int64_t));
-    std::memcpy(bytes.data(), target.data(), bytes.size());
-    auto known = shapes.find(target);
-    const Value *value =
-        known == shapes.end() ? nullptr : graph.findValue(known->second);
-    // It went with its last reader, and another value may have its name.
-    if (value && value->isConstant() &&
-        value->data.bytes() == llvm::ArrayRef(bytes))
-      return graph.findValue(known->second);
-    TensorType type{DataType::Int64, true, {}};
-    type.dims.push_back(Dim{static_cast<int64_t>(target.size()), ""});
-    Value *made =
-        graph.addInitializer(graph.uniqueValueName(stems.second + "_shape"),
-                             type, TensorData::owned(std::move(bytes)));
-    shapes[target] = made->name().str();
-    return made;
-  }
-
-  Graph &graph;
-  std::pair<std::string, std::string> stems; // of nodes, of values
-  std::map<std::string, int64_t> bounds;     // of dimensions with a name
-  std::map<std::vector<int64_t>, std::string> shapes;
-};
 
 class SimplifyLayout : public Pass {
 public:
@@ -204,13 +76,14 @@ private:
     ++changes;
   }
 
+  static std::optional<LayoutOrigin> movedRows(const Node &product);
   llvm::Error moveBehind(Node &product);
   llvm::Error flattenAttention(Node &attention);
   llvm::Error shorten(Node &last);
   bool isWorthwhile(const LayoutOrigin &origin, const Value &end,
                     const AxisFactors::Steps &steps) const;
-  unsigned copiesOf(const LayoutOrigin &origin, const Value &end) const;
-  std::optional<LayoutOrigin> flatOperand(Value *operand) const;
+  static std::optional<LayoutOrigin> flatOperand(Value *operand);
+  static llvm::SmallVector<LayoutOrigin, 3> flatOperands(const Node &attention);
   llvm::Error setChain(Node &node, unsigned i, const LayoutOrigin &origin,
                        const AxisFactors::Steps &steps, const TensorType &type);
   llvm::Error makeBehind(Node &node, const TensorType &made,
@@ -250,8 +123,10 @@ llvm::Error SimplifyLayout::setChain(Node &node, unsigned i,
                                      const AxisFactors::Steps &steps,
                                      const TensorType &type) {
   Value *before = node.operand(i);
-  llvm::Expected<Value *> made = builder->build(origin.root, steps, type, &node,
-                                                node.name(), before->name());
+  const Node *maker = before->definingNode();
+  llvm::Expected<Value *> made = builder->build(
+      origin.root, steps, type, &node,
+      {(maker ? *maker : node).name().str(), before->name().str()});
   if (!made)
     return made.takeError();
   node.setOperand(i, *made);
@@ -268,7 +143,7 @@ llvm::Error SimplifyLayout::makeBehind(Node &node, const TensorType &made,
   const TensorType type = result->type;
   result->type = made;
   llvm::Expected<Value *> end =
-      builder->build(result, steps, type, following, node.name(), name);
+      builder->build(result, steps, type, following, {node.name().str(), name});
   if (!end)
     return end.takeError();
   Node *first = nullptr;
@@ -282,46 +157,83 @@ llvm::Error SimplifyLayout::makeBehind(Node &node, const TensorType &made,
   return llvm::Error::success();
 }
 
+/// Where the product's rows come from in another order, each row as it is.
+std::optional<LayoutOrigin> SimplifyLayout::movedRows(const Node &product) {
+  Value *rows = product.operand(0);
+  if (!readsFirst(product, *rows) ||
+      product.result()->type.dims.size() != rows->type.dims.size())
+    return std::nullopt;
+  std::optional<LayoutOrigin> origin = layoutOrigin(rows);
+  if (!origin || origin->root->isConstant() ||
+      origin->root->type.dims.size() < 2 || origin->factors.hasRows() ||
+      !origin->factors.keepsLast() || !origin->factors.root().hasRows())
+    return std::nullopt;
+  return origin;
+}
+
 /// Product of transposed rows -> rows transposed behind the product.
 llvm::Error SimplifyLayout::moveBehind(Node &product) {
-  Value *rows = product.operand(0), *result = product.result();
-  std::optional<LayoutOrigin> origin = layoutOrigin(rows);
-  if (!origin || origin->root->isConstant() || !readsFirst(product, *rows) ||
-      origin->root->type.dims.size() < 2 || origin->factors.hasRows() ||
-      !origin->factors.keepsLast() || !origin->factors.root().hasRows() ||
-      result->type.dims.size() != rows->type.dims.size())
+  std::optional<LayoutOrigin> origin = movedRows(product);
+  auto made = AxisFactors::ofRoot(product.result()->type);
+  if (!origin || !made)
     return llvm::Error::success();
-  auto columns = AxisFactors::ofRoot(result->type);
-  if (!columns)
-    return llvm::Error::success();
-  const bool flat = product.opType == "Gemm";
+  const TensorType rows = product.operand(0)->type;
+  const bool isMatrix = product.opType == "Gemm";
+  const AxisFactors root = origin->factors.root();
   const AxisFactors behind =
-      origin->factors.withLast(columns->sizes().back(), flat);
+      origin->factors.withLast(made->sizes().back(), isMatrix);
   auto steps = behind.steps();
-  auto before = flat ? origin->factors.root().reshaped(rows->type)
-                     : origin->factors.root();
+  auto before = isMatrix ? root.reshaped(rows) : root;
   auto stepsBefore = before ? before->steps() : std::nullopt;
-  if (!steps || !stepsBefore || steps->count() == 0 ||
-      !readersTake(*graph, *result, behind, ChainForm::Composed))
+  if (!steps || steps->count() == 0 || !stepsBefore ||
+      !readersTake(*graph, *product.result(), behind, ChainForm::Composed))
     return llvm::Error::success();
-  TensorType type = origin->root->type;
-  if (flat)
-    type = result->type;
-  else
-    type.dims.back() = result->type.dims.back();
-  type.elem = result->type.elem;
-  if (llvm::Error error =
-          setChain(product, 0, *origin, *stepsBefore, rows->type))
+  TensorType type = product.result()->type;
+  if (!isMatrix) {
+    Dim columns = type.dims.back();
+    type.dims = origin->root->type.dims;
+    type.dims.back() = columns;
+  }
+  if (llvm::Error error = setChain(product, 0, *origin, *stepsBefore, rows))
     return error;
   changed("moved");
   return makeBehind(product, type, *steps);
 }
 
+namespace {
+
+/// Whether that is [batch, heads, sequence, size] with a known number of heads.
+bool hasHeads(const TensorType &type) {
+  return type.dims.size() == 4 && type.dims[1].isStatic() &&
+         type.dims[3].isStatic();
+}
+
+/// [batch, heads, sequence, size] -> [batch, sequence, heads * size]
+TensorType flatType(const TensorType &type) {
+  TensorType flat = type;
+  flat.dims = {type.dims[0], type.dims[2],
+               Dim{type.dims[1].bound * type.dims[3].bound, ""}};
+  return flat;
+}
+
+/// The axes of such a type in terms of its flatType().
+std::optional<AxisFactors> splitRows(const TensorType &type) {
+  if (!hasHeads(type))
+    return std::nullopt;
+  TensorType split = type;
+  std::swap(split.dims[1], split.dims[2]);
+  auto factors = AxisFactors::ofRoot(flatType(type));
+  if (factors)
+    factors = factors->reshaped(split);
+  return factors ? factors->transposed(kSwapHeads) : std::nullopt;
+}
+
+} // namespace
+
 /// An operand of an attention as [batch, sequence, heads * size], where that is
 /// no copy.
-std::optional<LayoutOrigin> SimplifyLayout::flatOperand(Value *operand) const {
-  if (!operand || operand->type.dims.size() != 4 ||
-      !operand->type.dims[1].isStatic() || !operand->type.dims[3].isStatic())
+std::optional<LayoutOrigin> SimplifyLayout::flatOperand(Value *operand) {
+  if (!operand || !hasHeads(operand->type))
     return std::nullopt;
   std::optional<LayoutOrigin> origin = layoutOrigin(operand);
   if (!origin || origin->root->isConstant())
@@ -332,51 +244,33 @@ std::optional<LayoutOrigin> SimplifyLayout::flatOperand(Value *operand) const {
   return origin;
 }
 
-namespace {
-
-/// [batch, heads, sequence, size] -> [batch, sequence, heads * size]
-TensorType flatType(const TensorType &type) {
-  TensorType flat = type;
-  flat.dims = {type.dims[0], type.dims[2],
-               Dim{type.dims[1].bound * type.dims[3].bound, ""}};
-  return flat;
-}
-
-/// The type of [batch, sequence, heads, size].
-TensorType byRows(const TensorType &type) {
-  TensorType rows = type;
-  std::swap(rows.dims[1], rows.dims[2]);
-  return rows;
-}
-
-} // namespace
-
-/// Attention between Transposes of heads -> attention of three dimensions.
-llvm::Error SimplifyLayout::flattenAttention(Node &attention) {
-  Value *result = attention.result();
-  auto isAbsent = [](const Value *value) { return !value; };
-  if (!result || result->type.dims.size() != 4 || attention.operand(4) ||
-      attention.operand(5) ||
-      !llvm::all_of(attention.results().drop_front(), isAbsent))
-    return llvm::Error::success();
+/// Queries, keys and values as rows; less than three where one of them is none.
+llvm::SmallVector<LayoutOrigin, 3>
+SimplifyLayout::flatOperands(const Node &attention) {
   llvm::SmallVector<LayoutOrigin, 3> origins;
   for (unsigned i = 0; i < 3; ++i)
     if (auto origin = flatOperand(attention.operand(i)))
       origins.push_back(std::move(*origin));
-  const TensorType type = result->type;
-  if (origins.size() != 3 || !type.dims[1].isStatic() ||
-      !type.dims[3].isStatic())
+  return origins;
+}
+
+/// Attention between Transposes of heads -> attention of three dimensions.
+llvm::Error SimplifyLayout::flattenAttention(Node &attention) {
+  Value *result = attention.result();
+  if (!result || attention.operand(4) || attention.operand(5) ||
+      llvm::any_of(attention.results().drop_front(),
+                   [](const Value *more) { return more; }))
     return llvm::Error::success();
-  auto whole = AxisFactors::ofRoot(type);
-  auto behind = AxisFactors::ofRoot(flatType(type));
-  if (behind)
-    behind = behind->reshaped(byRows(type));
-  if (behind)
-    behind = behind->transposed(kSwapHeads);
-  auto steps = behind ? behind->steps() : std::nullopt;
-  if (!whole || !steps ||
-      readersTake(*graph, *result, *whole, ChainForm::Composed) ||
-      !readersTake(*graph, *result, *behind, ChainForm::Composed))
+  const TensorType type = result->type;
+  auto byHead = AxisFactors::ofRoot(type);
+  auto byRow = splitRows(type);
+  auto steps = byRow ? byRow->steps() : std::nullopt;
+  if (!byHead || !steps ||
+      readersTake(*graph, *result, *byHead, ChainForm::Composed) ||
+      !readersTake(*graph, *result, *byRow, ChainForm::Composed))
+    return llvm::Error::success();
+  auto origins = flatOperands(attention);
+  if (origins.size() != 3)
     return llvm::Error::success();
   attention.attributes["q_num_heads"] = type.dims[1].bound;
   attention.attributes["kv_num_heads"] =
@@ -390,41 +284,54 @@ llvm::Error SimplifyLayout::flattenAttention(Node &attention) {
   return makeBehind(attention, flatType(type), *steps);
 }
 
-/// Copies that the chain makes as it is, and the one that its end makes for
-/// what reads it.
-unsigned SimplifyLayout::copiesOf(const LayoutOrigin &origin,
-                                  const Value &end) const {
-  unsigned copies = 0;
-  std::optional<AxisFactors> factors = origin.factors.root();
-  for (const Node *node : origin.path) {
-    std::optional<AxisFactors> behind = factors->through(*node);
-    if (behind && behind->isView()) {
-      factors = std::move(behind);
-      continue;
-    }
-    ++copies;
-    factors = AxisFactors::ofRoot(node->result()->type);
-    if (!factors) // sizes that only the chain as a whole tells
-      return copies;
+/// Whether the chain is these steps already.
+static bool isMadeOf(const LayoutOrigin &origin,
+                     const AxisFactors::Steps &steps) {
+  if (origin.path.size() != steps.count())
+    return false;
+  size_t at = 0;
+  if (!steps.split.empty()) {
+    auto split = AxisFactors::ofRoot(origin.path[at]->result()->type);
+    if (origin.path[at++]->opType != "Reshape" || !split ||
+        split->sizes() != steps.splitSizes)
+      return false;
   }
-  return copies + !readersTake(*graph, end, *factors, ChainForm::AsItIs);
+  if (!steps.perm.empty()) {
+    const auto *perm = intsAttribute(origin.path[at]->attributes, "perm");
+    if (origin.path[at++]->opType != "Transpose" || !perm ||
+        *perm != steps.perm)
+      return false;
+  }
+  return at == steps.count() || origin.path[at]->opType == "Reshape";
 }
 
+/// Whether the steps make fewer copies than the chain, or as many in fewer
+/// nodes.
 bool SimplifyLayout::isWorthwhile(const LayoutOrigin &origin, const Value &end,
                                   const AxisFactors::Steps &steps) const {
+  const unsigned before = chainCopies(*graph, origin, end);
   const bool isFree =
-      steps.perm.empty() ||
-      (origin.factors.isView() &&
-       readersTake(*graph, end, origin.factors, ChainForm::Composed));
-  const unsigned before = copiesOf(origin, end), after = isFree ? 0 : 1;
-  const bool isAlone =
-      llvm::all_of(llvm::ArrayRef(origin.path).drop_back(), [&](Node *node) {
-        return node->result()->users().size() == 1 &&
-               !graph->isOutput(node->result());
-      });
-  if (after < before)
-    return isFree || isAlone;
-  return after == before && isAlone && steps.count() < origin.path.size();
+      origin.factors.isView() &&
+      readersTake(*graph, end, origin.factors, ChainForm::Composed);
+  if (isFree && before > 0)
+    return true;
+  // Else what else reads the chain needs its nodes too, and a Reshape of a part
+  // may copy the part.
+  for (const Node *node : llvm::ArrayRef(origin.path).drop_back())
+    if (node->result()->users().size() != 1 || graph->isOutput(node->result()))
+      return false;
+  const unsigned after = isFree ? 0 : 1;
+  return (isFree || origin.factors.root().isContiguous()) &&
+         (after < before ||
+          (after == before && steps.count() < origin.path.size()));
+}
+
+static bool isChainEnd(const Graph &graph, const Value &value) {
+  return graph.isOutput(&value) ||
+         llvm::any_of(value.users(), [&](const Node *reader) {
+           return !AxisFactors::isLayoutNode(*reader) ||
+                  !readsFirst(*reader, value);
+         });
 }
 
 /// A chain that ends in this node -> its shortest form.
@@ -432,23 +339,20 @@ llvm::Error SimplifyLayout::shorten(Node &last) {
   if (!AxisFactors::isLayoutNode(last))
     return llvm::Error::success();
   Value *end = last.result();
-  const bool isEnd =
-      graph->isOutput(end) || llvm::any_of(end->users(), [&](Node *reader) {
-        return !AxisFactors::isLayoutNode(*reader) ||
-               !readsFirst(*reader, *end);
-      });
   std::optional<LayoutOrigin> origin = layoutOrigin(end);
-  if (!isEnd || !origin || origin->root->isConstant() ||
-      llvm::none_of(origin->path,
-                    [](Node *node) { return node->opType == "Transpose"; }))
+  if (!isChainEnd(*graph, *end) || !origin || origin->root->isConstant() ||
+      llvm::none_of(origin->path, [](const Node *node) {
+        return node->opType == "Transpose";
+      }))
     return llvm::Error::success();
   auto steps = origin->factors.steps();
-  if (!steps || !isWorthwhile(*origin, *end, *steps) ||
+  if (!steps || isMadeOf(*origin, *steps) ||
+      !isWorthwhile(*origin, *end, *steps) ||
       (steps->count() == 0 && graph->isOutput(end)))
     return llvm::Error::success();
   const std::string node = last.name().str(), name = end->name().str();
   llvm::Expected<Value *> made =
-      builder->build(origin->root, *steps, end->type, &last, node, name);
+      builder->build(origin->root, *steps, end->type, &last, {node, name});
   if (!made)
     return made.takeError();
   graph->replaceAllUses(end, *made);

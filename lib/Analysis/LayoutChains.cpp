@@ -113,7 +113,7 @@ bool isRowProduct(const Node &node) {
   const Value *bias = node.operand(2);
   return node.opType == "Gemm" &&
          intAttribute(node.attributes, "transA", 0) == 0 &&
-         (!bias || bias->type.dims.size() < 2);
+         (!bias || (bias->type.hasRank && bias->type.dims.size() < 2));
 }
 
 bool readersTake(const Graph &graph, const Value &value,
@@ -126,6 +126,24 @@ bool readersTake(const Graph &graph, const Value &value,
   return llvm::all_of(value.users(), [&](const Node *reader) {
     return readerTakes(graph, *reader, value, factors, form);
   });
+}
+
+unsigned chainCopies(const Graph &graph, const LayoutOrigin &origin,
+                     const Value &end) {
+  unsigned copies = 0;
+  std::optional<AxisFactors> factors = origin.factors.root();
+  for (const Node *node : origin.path) {
+    std::optional<AxisFactors> behind = factors->through(*node);
+    if (behind && behind->isView()) {
+      factors = std::move(behind);
+      continue;
+    }
+    ++copies;
+    factors = AxisFactors::ofRoot(node->result()->type);
+    if (!factors) // sizes that only the chain as a whole tells
+      return copies;
+  }
+  return copies + !readersTake(graph, end, *factors, ChainForm::AsItIs);
 }
 
 } // namespace offload

@@ -82,6 +82,9 @@ private:
   using Axis = llvm::SmallVector<Factor, 2>;
   struct Grouping;
 
+  static Term countOf(llvm::ArrayRef<Factor> factors);
+  /// Whether they lie one behind the other in the root, in order.
+  static bool isConsecutive(llvm::ArrayRef<Factor> factors);
   llvm::SmallVector<Factor, 6> sequence() const;
   void number();
   std::optional<Axis> take(const Term &size,

@@ -43,6 +43,11 @@ enum class ChainForm {
 bool readersTake(const Graph &graph, const Value &value,
                  const AxisFactors &factors, ChainForm form);
 
+/// Copies that the chain to `end` makes as it is, with the one that its end
+/// needs for what reads it.
+unsigned chainCopies(const Graph &graph, const LayoutOrigin &origin,
+                     const Value &end);
+
 } // namespace offload
 
 #endif // OFFLOAD_ANALYSIS_LAYOUTCHAINS_H
