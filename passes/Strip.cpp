@@ -5,7 +5,8 @@
 //      no decisions. Planning the result anew with the same options gives the
 //      same file.
 // Not: training. Updates and the states of weights are the model's meaning and
-//      stay; so do sizes that the user fixed or bounded (`offload.dims`).
+//      stay; so do sizes that the user fixed or bounded (`offload.dims`). The
+//      Transposes that simplify-layout took away: what it made is as plain.
 // How: a copy and a Wait mean their operand, so their readers read that one.
 //      Where a copy was an output of the graph, the operand takes its name.
 //      A fused product becomes the two nodes again that it was made of.
