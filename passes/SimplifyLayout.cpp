@@ -6,8 +6,8 @@
 //      behind the product (Linear, MatMul by a matrix, Gemm) that it stood
 //      before; an Attention of four dimensions in the form of three, which
 //      reads and writes [batch, sequence, heads * size]. The operators are
-//      ONNX's own and every result keeps its bits. Nodes and values that stay
-//      keep their names.
+//      ONNX's own, and each result is computed of the same numbers. Nodes and
+//      values that stay keep their names.
 // Not: chains of constants, and what is free already: a Transpose that makes a
 //      view (Schedule/ViewChoice). A Transpose that moves the last axis stays
 //      before its product, a past of keys or values keeps four dimensions.
