@@ -9,7 +9,8 @@ namespace offload {
 llvm::ArrayRef<PipelineInfo> pipelineTable() {
   static const PipelineInfo table[] = {
       {"infer",
-       "fuse-linear,fuse-gelu,classify,assign-plan,insert-staging,"
+       "fuse-linear,fuse-gelu,simplify-layout,classify,assign-plan,"
+       "insert-staging,"
        "insert-grad-transfer,verify-schedule",
        "schedule a plain model for inference"},
   };

@@ -5,15 +5,16 @@
 //      no decisions. Planning the result anew with the same options gives the
 //      same file.
 // Not: training. Updates and the states of weights are the model's meaning and
-//      stay; so do sizes that the user fixed or bounded (`offload.dims`). A
-//      Gelu that fuse-gelu made stays: it is the model's operator, and computes
-//      the same.
+//      stay; so do sizes that the user fixed or bounded (`offload.dims`). So
+//      does a Gelu that fuse-gelu made, and axes stay where simplify-layout
+//      moved them: both are as plain, and compute the same.
 // How: a copy and a Wait mean their operand, so their readers read that one.
 //      Where a copy was an output of the graph, the operand takes its name.
 //      A fused product becomes the two nodes again that it was made of.
 //      Release and Join then have no reader left but states that only carry
 //      order; these go with their input and output.
 
+#include "offload/IR/StandardNode.h"
 #include "offload/PassManager/Pass.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -120,38 +121,15 @@ private:
   /// name: two names need a node between them.
   llvm::Error keepAsIdentity(Graph &graph, Node &node, Value *result,
                              Value *source) {
-    llvm::Expected<Node *> made =
-        addStandardNode(graph, "Identity", graph.uniqueNodeName(result->name()),
-                        {source}, result->name(), node);
+    llvm::Expected<Node *> made = addStandardNode(
+        graph, "Identity", graph.uniqueNodeName(result->name()), {source},
+        graph.uniqueValueName(result->name()), result->type, &node);
     if (!made)
       return made.takeError();
     Value *second = (*made)->result();
-    second->type = result->type;
     graph.replaceAllUses(result, second);
     outputNames.push_back({second, result->name().str()});
     return llvm::Error::success();
-  }
-
-  /// A node before `before` that makes a value of the type of its first result,
-  /// under `stem` or a name like it.
-  static llvm::Expected<Node *>
-  addStandardNode(Graph &graph, llvm::StringRef opType, const std::string &name,
-                  llvm::ArrayRef<Value *> operands, llvm::StringRef stem,
-                  Node &before) {
-    auto opset = graph.opsets.find("");
-    int since = 1;
-    const OperatorInfo *info = findOperatorAtOpset(
-        "", std::string_view(opType),
-        opset == graph.opsets.end() ? 1 : opset->second, &since);
-    if (!info)
-      return makeError("[" + before.name() + "] means " + opType +
-                       ", which the model's opset does not have");
-    Node *made = graph.addNode(name, "", opType, operands,
-                               {graph.uniqueValueName(stem)}, &before);
-    made->info = info;
-    made->sinceVersion = since;
-    made->result()->type = before.result()->type;
-    return made;
   }
 
   llvm::Error eraseNodes(Graph &graph) {
@@ -201,17 +179,20 @@ private:
     for (std::string &part : before)
       if (part.empty())
         part = name + "_bias";
+    const TensorType &type = node.result()->type;
     llvm::Expected<Node *> matmul =
         addStandardNode(graph, "MatMul", graph.uniqueNodeName(name),
-                        {node.operand(0), node.operand(1)}, before[1], node);
+                        {node.operand(0), node.operand(1)},
+                        graph.uniqueValueName(before[1]), type, &node);
     if (!matmul)
       return matmul.takeError();
     llvm::SmallVector<Value *, 2> terms = {(*matmul)->result(),
                                            node.operand(2)};
     if (biasFirst)
       std::swap(terms[0], terms[1]);
-    llvm::Expected<Node *> sum = addStandardNode(
-        graph, "Add", graph.uniqueNodeName(before[0]), terms, made, node);
+    llvm::Expected<Node *> sum =
+        addStandardNode(graph, "Add", graph.uniqueNodeName(before[0]), terms,
+                        graph.uniqueValueName(made), type, &node);
     if (!sum)
       return sum.takeError();
     graph.replaceAllUses(node.result(), (*sum)->result());

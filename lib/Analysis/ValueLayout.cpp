@@ -12,9 +12,9 @@
 
 #include "offload/Analysis/ValueLayout.h"
 
-#include "llvm/ADT/STLExtras.h"
+#include "SizeTerms.h"
 
-#include <cstring>
+#include "llvm/ADT/STLExtras.h"
 
 namespace offload {
 
@@ -23,75 +23,10 @@ namespace {
 using Term = ValueLayout::Term;
 using Axis = ValueLayout::Axis;
 
-Term times(const Term &a, const Term &b) {
-  Term product = a;
-  product.factor *= b.factor;
-  product.names.append(b.names.begin(), b.names.end());
-  llvm::sort(product.names);
-  return product;
-}
-
-/// Nothing where `b` does not divide `a` whatever the names stand for.
-std::optional<Term> dividedBy(const Term &a, const Term &b) {
-  if (b.factor == 0 || a.factor % b.factor != 0)
-    return std::nullopt;
-  Term rest = a;
-  rest.factor /= b.factor;
-  for (const std::string &name : b.names) {
-    auto found = llvm::find(rest.names, name);
-    if (found == rest.names.end())
-      return std::nullopt;
-    rest.names.erase(found);
-  }
-  return rest;
-}
-
-/// The size itself, where the type tells it.
-std::optional<Term> termOf(const Dim &dim) {
-  if (dim.isStatic())
-    return Term{dim.bound, {}};
-  if (dim.name.empty())
-    return std::nullopt;
-  return Term{1, {dim.name}};
-}
-
-Term countOf(llvm::ArrayRef<Axis> axes) {
-  Term count;
-  for (const Axis &axis : axes)
-    count = times(count, axis.size);
-  return count;
-}
-
-/// Sizes of the result of a Reshape of `from`. A name that `from` does not have
-/// stands for a size that must follow from the others.
-std::optional<llvm::SmallVector<Term, 4>> sizesOf(const TensorType &to,
-                                                  llvm::ArrayRef<Axis> from) {
+llvm::SmallVector<Term, 4> sizesOf(llvm::ArrayRef<Axis> axes) {
   llvm::SmallVector<Term, 4> sizes;
-  Term rest = countOf(from);
-  std::optional<size_t> open;
-  for (const Dim &dim : to.dims) {
-    std::optional<Term> size = termOf(dim);
-    bool isKnown = size && (size->names.empty() ||
-                            llvm::any_of(from, [&](const Axis &axis) {
-                              return axis.size == *size;
-                            }));
-    if (!isKnown && open)
-      return std::nullopt;
-    if (!isKnown) {
-      open = sizes.size();
-      sizes.emplace_back();
-      continue;
-    }
-    std::optional<Term> left = dividedBy(rest, *size);
-    if (!left)
-      return std::nullopt;
-    rest = *left;
-    sizes.push_back(*size);
-  }
-  if (open)
-    sizes[*open] = rest;
-  else if (!rest.isOne())
-    return std::nullopt;
+  for (const Axis &axis : axes)
+    sizes.push_back(axis.size);
   return sizes;
 }
 
@@ -108,24 +43,6 @@ bool fillRun(const Term &count, const Term &stride,
       return false;
   }
   return filled == count;
-}
-
-/// The element of a constant of one integer.
-std::optional<int64_t> integerOf(const Value *value) {
-  if (!value || !value->isConstant())
-    return std::nullopt;
-  llvm::ArrayRef<uint8_t> bytes = value->data.bytes();
-  if (value->type.elem == DataType::Int64 && bytes.size() == sizeof(int64_t)) {
-    int64_t number = 0;
-    std::memcpy(&number, bytes.data(), sizeof(number));
-    return number;
-  }
-  if (value->type.elem == DataType::Int32 && bytes.size() == sizeof(int32_t)) {
-    int32_t number = 0;
-    std::memcpy(&number, bytes.data(), sizeof(number));
-    return number;
-  }
-  return std::nullopt;
 }
 
 bool isStandard(const Node &node,
@@ -194,7 +111,7 @@ std::optional<ValueLayout> ValueLayout::transposed(const Node &node) const {
 std::optional<ValueLayout> ValueLayout::reshaped(const TensorType &to) const {
   if (!to.hasRank)
     return std::nullopt;
-  auto sizes = sizesOf(to, axes);
+  auto sizes = reshapedSizes(to, sizesOf(axes));
   if (!sizes && isContiguous()) {
     std::optional<ValueLayout> fresh = ofRoot(to);
     if (fresh)
@@ -233,7 +150,7 @@ std::optional<ValueLayout> ValueLayout::part(const Node &gather) const {
   int64_t axis = intAttribute(gather.attributes, "axis", 0);
   if (axis < 0)
     axis += static_cast<int64_t>(axes.size());
-  std::optional<int64_t> index = integerOf(gather.operand(1));
+  std::optional<int64_t> index = constantInteger(gather.operand(1));
   if (!index || !gather.isLaunchOperand(1) || axis < 0 ||
       axis >= static_cast<int64_t>(axes.size()))
     return std::nullopt;
