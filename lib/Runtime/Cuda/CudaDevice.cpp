@@ -14,6 +14,7 @@
 #include "CudaMemory.h"
 #include "HostTasks.h"
 #include "QueueClock.h"
+#include "StreamPool.h"
 
 #include "offload/Runtime/FirstError.h"
 #include "offload/Runtime/Kernels.h"
@@ -45,22 +46,27 @@ private:
   int index;
 };
 
-/// A stream of its own that no legacy stream holds up.
+/// A stream of its own.
 class Stream {
 public:
-  explicit Stream(int index) {
-    DeviceGuard guard(index);
-    checkCuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), index,
-              "making a stream");
+  Stream(int index, Queue queue)
+      : index(index), queue(queue), stream(takeStream(index, queue)) {
     clock.emplace(index, stream);
   }
   Stream(const Stream &) = delete;
   Stream &operator=(const Stream &) = delete;
   ~Stream() {
     clock.reset();
-    cudaStreamDestroy(stream);
+    if (cudaStreamSynchronize(stream) == cudaSuccess)
+      giveStreamBack(index, queue, stream);
   }
-  cudaStream_t stream = nullptr;
+
+private:
+  int index;
+  Queue queue;
+
+public:
+  cudaStream_t stream;
   std::optional<QueueClock> clock;
 };
 
@@ -163,8 +169,8 @@ CudaDevice::CudaDevice(int number)
     : index(existing(number)),
       before{freeBytesOfCard(index), hasContextOnCard(index)},
       cardClock(index) {
-  for (auto &stream : streams)
-    stream = std::make_unique<Stream>(index);
+  for (size_t q = 0; q < streams.size(); ++q)
+    streams[q] = std::make_unique<Stream>(index, static_cast<Queue>(q));
 }
 
 CudaDevice::~CudaDevice() {

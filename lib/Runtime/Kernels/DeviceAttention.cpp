@@ -28,6 +28,10 @@ constexpr int64_t kScoreBytes = int64_t(8) << 20;
 constexpr int64_t kFusedBytes = int64_t(16) << 20;
 /// Rows of a bias start at multiples of this many elements.
 constexpr int64_t kBiasAlign = 16;
+/// Products and sums of a call from which on a plan of cuDNN is worth its time:
+/// it takes some 50 ms for each shape that was not seen yet, where the flash
+/// kernel is there at once and needs at most a millisecond for so much.
+constexpr double kPlanWork = double(int64_t(1) << 37);
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 bool is16Bit(at::ScalarType type) {
@@ -175,7 +179,19 @@ struct FusedCall {
     return choice != static_cast<int64_t>(sdp::SDPBackend::math) &&
            choice != static_cast<int64_t>(sdp::SDPBackend::error);
   }
+  /// Whether the flash kernel is to take it, whatever else could.
+  bool isShort() const {
+    double work = 2.0 * static_cast<double>(query.numel()) *
+                  static_cast<double>(key.size(2));
+    return query.is_cuda() && !bias.defined() && work < kPlanWork &&
+           query.size(3) == value.size(3) && query.size(3) % 8 == 0 &&
+           sdp::can_use_flash_attention(
+               {query, key, value, std::nullopt, 0, causal, grouped}, false);
+  }
   at::Tensor run() const {
+    if (isShort())
+      return std::get<0>(at::_scaled_dot_product_flash_attention(
+          query, key, value, 0, causal, false, scale));
     if (bias.defined() && query.is_cuda())
       return std::get<0>(at::_scaled_dot_product_efficient_attention(
           query, key, value, bias, false, 0, false, scale));
