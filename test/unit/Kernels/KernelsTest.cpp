@@ -112,8 +112,9 @@ TEST(Kernels, AFreeChoiceIsOfTheCallAndChangesNothingOnTheHost) {
   EXPECT_EQ(results[0], results[1]);
   EXPECT_EQ(results[0], results[2]);
   for (const OperatorInfo &row : operatorTable())
-    if (choosesAlgorithm(row.id))
+    if (choosesAlgorithm(row.id)) {
       EXPECT_TRUE(hasDeviceForm(row.id)) << row.name;
+    }
 }
 
 TEST(Kernels, AnErrorIsOneLineAndLeavesTheSeamUsable) {
