@@ -228,13 +228,18 @@ def sanitizer_problem(judge, tool, flags, off):
     return "exit code %s, %s errors; first: %s" % (code, found[1], " | ".join([t for t in told if t][1:12]))
 
 
+def is_seen(name, folder):
+    """initcheck does not see what 16-bit products of this card's generation write: it reports them in PyTorch alone, too."""
+    return name != "initcheck" or "float32" in folder.name
+
+
 def sanitizer(judge):
-    """compute-sanitizer over one schedule of a model of each kind."""
+    """compute-sanitizer over one schedule of a model of each kind, initcheck of those that compute in float32."""
     tool = find_tool("compute-sanitizer", "/usr/local/cuda/bin")
     if not tool:
         print("compute-sanitizer: not there")
         return
-    jobs = [(name, folder) for folder in judge.samples() for name in SANITIZERS]
+    jobs = [(name, folder) for folder in judge.samples() for name in SANITIZERS if is_seen(name, folder)]
     calls = [functools.partial(sanitizer_problem, judge, tool, SANITIZERS[name], folder / "smallest.off")
              for name, folder in jobs]
     for (name, folder), (problem, error) in zip(jobs, judge.beside(calls)):
