@@ -15,7 +15,8 @@
 
 namespace offload {
 
-/// Float results of more elements are data and no shapes or scales.
+/// Float results of more elements are data and no shapes or scales; but for
+/// positions, which a device would count anew in each step.
 static constexpr int64_t kMostFoldedFloats = 64;
 
 /// Operators that read an operand's shape and not its contents.
@@ -158,7 +159,8 @@ bool canFold(const Node &node, FactTable &facts) {
       return false;
     const HostValue *contents = facts.contents(result, Dims::ByName);
     if (!contents || !hasStaticShape(*result) ||
-        (contents->isReal() && contents->numElements() > kMostFoldedFloats))
+        (contents->isReal() && node.opType != "Range" &&
+         contents->numElements() > kMostFoldedFloats))
       return false;
     any = true;
   }

@@ -146,6 +146,12 @@ private:
   HostTasks hostTasks;
 };
 
+/// How the card is before anything is taken of it.
+CardState stateOfCard(int index) {
+  bool hasContext = hasContextOnCard(index);
+  return {freeBytesOfCard(index, hasContext), hasContext};
+}
+
 /// Throws where no driver or no such card is there.
 int existing(int index) {
   int count = 0;
@@ -166,9 +172,7 @@ int existing(int index) {
 }
 
 CudaDevice::CudaDevice(int number)
-    : index(existing(number)),
-      before{freeBytesOfCard(index), hasContextOnCard(index)},
-      cardClock(index) {
+    : index(existing(number)), before(stateOfCard(index)), cardClock(index) {
   for (size_t q = 0; q < streams.size(); ++q)
     streams[q] = std::make_unique<Stream>(index, static_cast<Queue>(q));
 }
@@ -367,7 +371,7 @@ bool CudaDevice::isPinned(const void *data, int64_t bytes) const {
 }
 
 int64_t CudaDevice::takenBytes() const {
-  int64_t now = freeBytesOfCard(index);
+  int64_t now = freeBytesOfCard(index, before.hasContext); // asked likewise
   return before.freeBytes < 0 || now < 0 ? -1 : before.freeBytes - now;
 }
 

@@ -125,10 +125,14 @@ public:
 
 private:
   void bring(bool pinned, const HostContents &contents, std::string &warning);
-  void pin(const Piece &piece, std::string &warning);
+  void pinBehindFillers(const Piece &filled);
+  void pin(const Piece &piece);
 
   int index;
-  std::mutex mutex;
+  std::mutex mutex;                  // what follows, while threads fill
+  std::deque<const Piece *> waiting; // filled, not registered
+  bool isPinning = false;            // one thread is
+  std::string failed;
   std::vector<int64_t> registered; // first bytes of pieces
 };
 
@@ -152,11 +156,31 @@ void HostPages::bring(bool pinned, const HostContents &contents,
     contents.fill ? contents.fill(start, range.first, range.last)
                   : touch(start, range.first, range.last);
     if (--range.piece->rangesLeft == 0 && pinned)
-      pin(*range.piece, warning);
+      pinBehindFillers(*range.piece);
   });
+  if (!failed.empty())
+    warning = failed;
 }
 
-void HostPages::pin(const Piece &piece, std::string &warning) {
+/// The driver does one call at a time, and makes whoever loads kernels beside
+/// wait for all that queue up. So one thread registers for all.
+void HostPages::pinBehindFillers(const Piece &filled) {
+  std::unique_lock lock(mutex);
+  waiting.push_back(&filled);
+  if (isPinning)
+    return;
+  isPinning = true;
+  while (!waiting.empty()) {
+    const Piece *next = waiting.front();
+    waiting.pop_front();
+    lock.unlock();
+    pin(*next);
+    lock.lock();
+  }
+  isPinning = false;
+}
+
+void HostPages::pin(const Piece &piece) {
   auto bytes = static_cast<size_t>(piece.last - piece.first);
   cudaError_t code = cudaSetDevice(index); // of a thread that may be new
   if (code == cudaSuccess)
@@ -168,9 +192,9 @@ void HostPages::pin(const Piece &piece, std::string &warning) {
     return;
   }
   cudaGetLastError();
-  warning = "cuda:" + std::to_string(index) + ": " + std::to_string(bytes) +
-            " bytes of host memory could not be registered (" +
-            cudaGetErrorString(code) + "); copies from there are slow";
+  failed = "cuda:" + std::to_string(index) + ": " + std::to_string(bytes) +
+           " bytes of host memory could not be registered (" +
+           cudaGetErrorString(code) + "); copies from there are slow";
 }
 
 class MappedMemory final : public Memory {
@@ -241,7 +265,15 @@ std::unique_ptr<Memory> allocateMapped(int index, int64_t bytes) {
   return std::make_unique<MappedMemory>(index, bytes);
 }
 
-int64_t freeBytesOfCard(int index) {
+int64_t freeBytesOfCard(int index, bool byContext) {
+  if (byContext) {
+    DeviceGuard guard(index);
+    size_t free = 0, total = 0;
+    if (cudaMemGetInfo(&free, &total) == cudaSuccess)
+      return static_cast<int64_t>(free);
+    cudaGetLastError();
+    return -1;
+  }
   static const Management management; // stays open: other libraries use it too
   char bus[32] = {};
   if (cudaDeviceGetPCIBusId(bus, sizeof(bus), index) != cudaSuccess) {

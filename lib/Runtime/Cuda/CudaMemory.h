@@ -23,9 +23,10 @@ std::unique_ptr<Memory> allocateOnHost(int index, int64_t bytes, bool pinned,
 /// Registered host memory that kernels write to directly; zeros at first.
 std::unique_ptr<Memory> allocateMapped(int index, int64_t bytes);
 
-/// Free bytes of the card without making a context on it; -1 where the driver's
-/// management library cannot say.
-int64_t freeBytesOfCard(int index);
+/// Free bytes of the card; -1 where nobody can say. Asks the process's context
+/// there, or else the driver's management library, which makes none but takes
+/// 15 ms to open.
+int64_t freeBytesOfCard(int index, bool byContext);
 
 /// Whether this process has a context on the card already, of CUDA's runtime or
 /// of LibTorch. Makes none; false where the driver cannot say.

@@ -18,6 +18,7 @@
 #include "offload/Runtime/Tensor.h"
 
 #include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/Sleep.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -114,16 +115,20 @@ private:
   c10::cuda::CUDAStreamGuard guard;
 };
 
-/// The library of products, once. What it keeps is of the thread and the
-/// stream, and the same for all types.
+/// The library of products, once: its handle and workspaces, which are of the
+/// thread and the stream, and its kernels, which are of the type. Zeros are the
+/// driver's to write: a fill would bring a module of its own.
 void callBlas(at::Device device, DataType products) {
   at::ScalarType type = scalarTypeOf(products).value_or(at::kFloat);
   if (!at::isFloatingType(type))
     type = at::kFloat;
-  auto options = at::TensorOptions(type).device(device);
-  at::Tensor matrix = at::ones({64, 64}, options);
+  at::cuda::getCurrentCUDABlasHandle();
+  at::cuda::getCUDABlasLtWorkspace();
+  at::Tensor matrix =
+      at::empty({64, 64}, at::TensorOptions(type).device(device));
+  cudaMemsetAsync(matrix.data_ptr(), 0, matrix.nbytes(),
+                  c10::cuda::getCurrentCUDAStream());
   at::mm(matrix, matrix);
-  at::addmm(at::ones({64}, options), matrix, matrix);
 }
 
 /// cuDNN once. It keeps handles in a pool, where a thread's own one goes when
