@@ -73,6 +73,23 @@ void touch(std::byte *start, int64_t first, int64_t last) {
     start[at] = std::byte(0);
 }
 
+/// A huge page, where the system has them.
+constexpr int64_t kHugePageBytes = int64_t(2) << 20;
+
+/// Page by page: what is read into pages that are not there yet faults in the
+/// kernel, where Linux locks all mappings of the process to make them; a fault
+/// of its own locks one. Whoever maps memory meanwhile would wait, as the
+/// driver does to load kernels.
+void fillTouched(const HostContents &contents, std::byte *start, int64_t first,
+                 int64_t last) {
+  for (int64_t at = first; at < last; at += kHugePageBytes) {
+    int64_t end = std::min(at + kHugePageBytes, last);
+    touch(start, at, end);
+    if (contents.fill)
+      contents.fill(start, at, end);
+  }
+}
+
 /// Bytes that are registered in one call: all copies lie in one piece each.
 struct Piece {
   int64_t first, last;
@@ -153,8 +170,7 @@ void HostPages::bring(bool pinned, const HostContents &contents,
     }
   forItems(static_cast<int64_t>(ranges.size()), [&](int64_t i) {
     const Range &range = ranges[static_cast<size_t>(i)];
-    contents.fill ? contents.fill(start, range.first, range.last)
-                  : touch(start, range.first, range.last);
+    fillTouched(contents, start, range.first, range.last);
     if (--range.piece->rangesLeft == 0 && pinned)
       pinBehindFillers(*range.piece);
   });
