@@ -44,6 +44,14 @@ def peak_problem(stats):
     return "peak %d, planned %d" % (measured, predicted) if measured > predicted else ""
 
 
+def moved_problem(stats, about):
+    """Feeds and results of a dynamic model may be smaller than at the bound."""
+    measured, predicted = ([stats[k][way] for way in ("h2d_bytes", "d2h_bytes")] for k in ("measured", "predicted"))
+    more = any(m > p for m, p in zip(measured, predicted))
+    return "copied %s, planned %s" % (measured, predicted) if more or (
+        "static" in about["name"] and measured != predicted) else ""
+
+
 # ---------------------------------------------------------------------- models
 def figures_of(error, stats, schedule):
     measured = stats["measured"]
@@ -73,7 +81,7 @@ def judge_alone(judge, folder, about, want):
         first = first or outputs
         error = worst_error(outputs, want)
         judge.count(name, error_problem(error, about) or bits_problem(outputs, stats, first) or peak_problem(stats) or
-                    card_problem(stats, schedule), figures_of(error, stats, schedule))
+                    moved_problem(stats, about) or card_problem(stats, schedule), figures_of(error, stats, schedule))
     return first
 
 
@@ -90,7 +98,7 @@ def models(judge):
                 continue
             outputs, stats = result
             judge.count(name, bits_problem(outputs, stats, first) or error_problem(worst_error(outputs, want), about) or
-                        peak_problem(stats))
+                        peak_problem(stats) or moved_problem(stats, about))
 
 
 # --------------------------------------------------------------------- weights

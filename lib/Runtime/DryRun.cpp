@@ -130,8 +130,9 @@ std::shared_ptr<const KernelProfile> DryRun::profile(Queue queue,
   return known[std::move(signature)] = made;
 }
 
-/// Operands read the front of the memory for dry runs, what the kernel makes
-/// lies behind. Returns memory of their own where that is too small.
+/// Operands without a place read the front of the memory for dry runs, what the
+/// kernel makes lies behind. Returns memory of their own where that is too
+/// small.
 std::unique_ptr<Memory> DryRun::zerosOnDevice(KernelCall &call, int64_t bytes) {
   device.drain();
   std::unique_ptr<Memory> own;
@@ -143,7 +144,8 @@ std::unique_ptr<Memory> DryRun::zerosOnDevice(KernelCall &call, int64_t bytes) {
   std::byte *zeros = own ? own->data() : memory;
   device.fill(Queue::Compute, zeros, 0, bytes);
   for (TensorView &view : call.operands)
-    view.data = zeros;
+    if (!view.data)
+      view.data = zeros;
   // Requests that tell of a problem belong to the profile; none is found here.
   call.problem = reinterpret_cast<int32_t *>(zeros);
   call.place.profileMemory = memory + front;
@@ -155,7 +157,7 @@ std::shared_ptr<const KernelProfile> DryRun::runOn(Queue queue,
                                                    KernelCall call) {
   int64_t most = sizeof(int32_t);
   for (const TensorView &view : call.operands)
-    if (view.type != DataType::Undefined)
+    if (view.type != DataType::Undefined && !view.data)
       most = std::max(most, spannedBytes(view));
   std::optional<Zeros> zeros;
   std::unique_ptr<Memory> more;
@@ -163,7 +165,8 @@ std::shared_ptr<const KernelProfile> DryRun::runOn(Queue queue,
   if (call.place.onHost()) {
     zeros.emplace(most);
     for (TensorView &view : call.operands)
-      view.data = zeros->data();
+      if (!view.data)
+        view.data = zeros->data();
   } else {
     more = zerosOnDevice(call, most);
   }

@@ -24,8 +24,8 @@ public:
     memoryBytes = bytes;
   }
 
-  /// Runs `call` on zeros, on the thread of `queue`; calls that differ only in
-  /// their memory share one profile. Data pointers of the operands are ignored.
+  /// Runs `call` on the thread of `queue`, on zeros for operands that have no
+  /// data pointer; calls that differ only in their memory share one profile.
   /// Throws what the kernel throws, without the node's name.
   std::shared_ptr<const KernelProfile> profile(Queue queue,
                                                const KernelCall &call);

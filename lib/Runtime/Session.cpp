@@ -81,7 +81,8 @@ public:
                                   std::move(arena), options.poison);
     if (staging)
       shapes.useMemory(storage->arena() + storage->carriedBytes(),
-                       storage->arenaBytes() - storage->carriedBytes());
+                       storage->arenaBytes() - storage->carriedBytes(),
+                       storage->arena());
     held = std::make_unique<States>(loaded, *storage, *device);
     weighed = std::make_unique<Weights>(loaded, *bound, shapes, *storage, *held,
                                         *device);
@@ -186,7 +187,7 @@ std::unique_ptr<Memory> FileSession::prepareDevice() {
   staging.emplace(*device);
   device->prepareKernels(librariesOf(loaded));
   std::unique_ptr<Memory> arena = device->allocateDevice(loaded.peakBytes);
-  shapes.useMemory(arena->data(), arena->sizeBytes());
+  shapes.useMemory(arena->data(), arena->sizeBytes(), nullptr);
   return arena;
 }
 

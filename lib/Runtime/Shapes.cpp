@@ -50,6 +50,7 @@ private:
   void bindView(const ProgramNode &node);
   void bindKernel(uint32_t number);
   bool fillCall(const ProgramNode &node, KernelCall &call);
+  void readResidents(const ProgramNode &node, KernelCall &trial) const;
   void checkFits(const ProgramNode &node, unsigned output) const;
   void checkDeclared(uint32_t number) const;
 
@@ -185,6 +186,18 @@ bool Binder::fillCall(const ProgramNode &node, KernelCall &call) {
   return true;
 }
 
+void Binder::readResidents(const ProgramNode &node, KernelCall &trial) const {
+  for (unsigned i = 0; i < node.operands.size(); ++i) {
+    uint32_t operand = node.operands[i];
+    if (operand == kNone || node.isLaunchOperand(i))
+      continue;
+    const ProgramValue &root = program.values[program.values[operand].root];
+    if (root.resident && root.isConstant())
+      trial.operands[i].data =
+          shapes.arena + root.offset + made->values[operand].offsetBytes;
+  }
+}
+
 void Binder::bindKernel(uint32_t number) {
   const ProgramNode &node = program.nodes[number];
   KernelCall call;
@@ -203,6 +216,8 @@ void Binder::bindKernel(uint32_t number) {
       scalars.push_back(std::move(one));
       trial.launch[i] = &scalars.back();
     }
+  if (shapes.arena && node.queue == Queue::Compute)
+    readResidents(node, trial);
   if (node.queue == Queue::Compute)
     trial.plannedScratchBytes = call.plannedScratchBytes = node.scratchBytes;
   std::shared_ptr<const KernelProfile> profile =

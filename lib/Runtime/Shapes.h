@@ -82,9 +82,12 @@ public:
     return index == kNone ? binding.launch[value].get() : fed[index].get();
   }
   unsigned numProfiles() const { return dryRun.numProfiles(); }
-  /// As DryRun::useMemory.
-  void useMemory(std::byte *start, int64_t bytes) {
+  /// As DryRun::useMemory. `residents`: null, or the arena once it holds them;
+  /// then dry runs read constants there, as a table may be larger than what is
+  /// left.
+  void useMemory(std::byte *start, int64_t bytes, std::byte *residents) {
     dryRun.useMemory(start, bytes);
+    arena = residents;
   }
 
 private:
@@ -95,6 +98,7 @@ private:
   const Program &program;
   bool deterministic;
   DryRun dryRun;
+  std::byte *arena = nullptr;              // with residents in it
   std::vector<HostValuePointer> constants; // by value; of launch constants
   std::vector<uint32_t> fedIndex;          // by value, or kNone
   uint32_t numFed = 0;
