@@ -43,14 +43,21 @@ static llvm::Error readHeader(onnx::ModelProto &model, bool isText,
   return inlineFunctions(model, graph.opsets);
 }
 
-/// An operator's row names the types of its first operand.
-static llvm::Error checkOperandTypes(const Graph &graph) {
+/// An operator's row names the types of its first operand, and some attributes
+/// have values that no kernel covers. What is refused here is what the runtime
+/// would refuse.
+static llvm::Error checkCases(const Graph &graph) {
   for (const Node &node : graph.nodeList()) {
     const Value *operand = node.operand(0);
     if (operand && !node.info->supportsType(operand->type.elem))
       return makeError("[" + node.name() + "] uses operator " + node.opType +
                        " on type " + dataTypeName(operand->type.elem) + " ('" +
                        operand->name() + "'), which is not supported");
+    std::string reason =
+        unsupportedReason(*node.info, node.sinceVersion, node.attributes,
+                          static_cast<unsigned>(node.results().size()));
+    if (!reason.empty())
+      return makeError("[" + node.name() + "] " + node.opType + ": " + reason);
   }
   return llvm::Error::success();
 }
@@ -78,7 +85,7 @@ importProto(onnx::ModelProto &model, bool isText, ExternalFiles &files,
     substituteDims(entry.second, *dims);
   if (llvm::Error error = inferTypes(*graph, *declared))
     return error;
-  if (llvm::Error error = checkOperandTypes(*graph))
+  if (llvm::Error error = checkCases(*graph))
     return error;
   if (llvm::Error error = graph->verify())
     return error;
