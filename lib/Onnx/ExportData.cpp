@@ -116,6 +116,14 @@ public:
       return makeError("'" + plan.dataPath +
                        "' is a file of the model that is read, and would be "
                        "written: choose another name for the output");
+    if (!plan.embedded.empty() && fs::exists(plan.dataPath) &&
+        !fs::exists(modelPath))
+      return makeError("'" + plan.dataPath +
+                       "' would be written, and exists "
+                       "without a '" +
+                       modelPath +
+                       "' that it belongs to (it may be another model's data): "
+                       "remove it or choose another name for the output");
     return std::move(plan);
   }
 
