@@ -130,7 +130,8 @@ void declare(CLI::App &app, Arguments &arguments, Flags &flags) {
                  "Where to run: host, or cuda:N")
       ->type_name("DEVICE");
   app.add_option("--threads", arguments.threads,
-                 "Threads that one kernel may use")
+                 "Threads that one kernel may use: 1 to " +
+                     std::to_string(kMostThreads))
       ->type_name("N");
   app.add_option("--stats", flags.stats,
                  "Print predicted and measured figures: json or text")
@@ -198,9 +199,10 @@ std::optional<Arguments> parseArguments(int argc, char **argv) {
   if (arguments.repeat < 1)
     throw Error("--repeat is at least 1, not " +
                 std::to_string(arguments.repeat));
-  if (arguments.threads < 0)
-    throw Error("--threads is at least 1, not " +
-                std::to_string(arguments.threads));
+  if (arguments.threads &&
+      (*arguments.threads < 1 || *arguments.threads > kMostThreads))
+    throw Error("--threads is 1 to " + std::to_string(kMostThreads) + ", not " +
+                std::to_string(*arguments.threads));
   return arguments;
 }
 

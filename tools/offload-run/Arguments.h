@@ -21,6 +21,9 @@ using NamedFile = std::pair<std::string, std::string>;
 /// Runs that --timeline tells of.
 inline constexpr unsigned kTimedRuns = 16;
 
+/// The most that --threads takes; far more threads than that hang a machine.
+inline constexpr int kMostThreads = 1024;
+
 struct Arguments {
   std::string file;
   std::vector<NamedFile> inputs;
@@ -37,7 +40,7 @@ struct Arguments {
   std::string outputWeights;
   std::string timeline;
   int repeat = 1;
-  int threads = 0; // 0: as the library chooses
+  std::optional<int> threads; // else as the library chooses
   StatsForm stats = StatsForm::None;
   rt::SessionOptions session;
 };

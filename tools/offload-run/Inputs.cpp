@@ -96,22 +96,22 @@ Tensor drawTensor(const ValueInfo &input, uint64_t seed) {
   return tensor;
 }
 
-/// Numbers in bytes, two of them in one; none is out of range.
-Tensor packed(const Tensor &wide, DataType type) {
+/// Numbers in bytes, two of them in one. `what`: the tensor, for errors.
+Tensor packed(const Tensor &wide, DataType type, const std::string &what) {
   Tensor tensor = Tensor::allocate(type, wide.dims);
   std::memset(tensor.bytes.get(), 0, static_cast<size_t>(tensor.sizeBytes()));
   bool isSigned = type == DataType::Int4;
   for (int64_t i = 0; i < wide.numElements(); ++i) {
     int number = isSigned ? wide.data<int8_t>()[i] : wide.data<uint8_t>()[i];
     if (isSigned ? number < -8 || number > 7 : number > 15)
-      throw Error("a number of 4 bits is given as " + std::to_string(number));
+      throw Error(what + " holds " + std::to_string(number) +
+                  ", which is out of range: give numbers of 4 bits, " +
+                  (isSigned ? "-8 to 7" : "0 to 15"));
     tensor.data<uint8_t>()[i / 2] |=
         static_cast<uint8_t>((number & 15) << (i % 2 ? 4 : 0));
   }
   return tensor;
 }
-
-} // namespace
 
 const ValueInfo *findInfo(const std::vector<ValueInfo> &infos,
                           const std::string &name) {
@@ -121,24 +121,24 @@ const ValueInfo *findInfo(const std::vector<ValueInfo> &infos,
   return nullptr;
 }
 
-Tensor asType(Tensor tensor, const ValueInfo *info) {
+Tensor asType(Tensor tensor, const ValueInfo *info, const std::string &kind,
+              const std::string &file) {
   if (!info)
     return tensor;
   if (info->type == DataType::BFloat16 && tensor.type == DataType::UInt16)
     tensor.type = DataType::BFloat16;
   if ((info->type == DataType::Int4 && tensor.type == DataType::Int8) ||
       (info->type == DataType::UInt4 && tensor.type == DataType::UInt8))
-    return packed(tensor, info->type);
+    return packed(tensor, info->type,
+                  kind + " '" + info->name + "' from '" + file + "'");
   return tensor;
 }
 
-static rt::TensorMap readFeeds(const Arguments &arguments,
-                               const std::vector<ValueInfo> &inputs,
-                               rt::TensorMap feeds) {
-  for (const auto &[name, file] : arguments.inputs)
-    feeds[name] = rt::readNpy(file);
-  for (auto &[name, tensor] : feeds)
-    tensor = asType(std::move(tensor), findInfo(inputs, name));
+/// The feeds of one run; `archive` may be null.
+rt::TensorMap readRun(const Arguments &arguments,
+                      const std::vector<ValueInfo> &inputs,
+                      const std::string *archive) {
+  rt::TensorMap feeds = readNamed(archive, arguments.inputs, inputs, "input");
   if (arguments.randomSeed)
     for (const ValueInfo &input : inputs)
       if (!input.optional && !feeds.count(input.name))
@@ -146,21 +146,41 @@ static rt::TensorMap readFeeds(const Arguments &arguments,
   return feeds;
 }
 
+} // namespace
+
+rt::TensorMap readNamed(const std::string *archive,
+                        const std::vector<NamedFile> &files,
+                        const std::vector<ValueInfo> &infos,
+                        const std::string &kind) {
+  rt::TensorMap tensors;
+  if (archive)
+    tensors = rt::readNpz(*archive);
+  for (const auto &[name, file] : files)
+    tensors.erase(name);
+  for (auto &[name, tensor] : tensors)
+    tensor = asType(std::move(tensor), findInfo(infos, name), kind, *archive);
+  for (const auto &[name, file] : files)
+    tensors[name] =
+        asType(rt::readNpy(file), findInfo(infos, name), kind, file);
+  return tensors;
+}
+
 std::vector<rt::TensorMap> readFeeds(const Arguments &arguments,
                                      const rt::Session &session) {
   std::vector<ValueInfo> inputs = session.inputs();
   std::vector<rt::TensorMap> runs;
   for (const std::string &archive : arguments.inputsArchives)
-    runs.push_back(readFeeds(arguments, inputs, rt::readNpz(archive)));
+    runs.push_back(readRun(arguments, inputs, &archive));
   if (runs.empty())
-    runs.push_back(readFeeds(arguments, inputs, {}));
+    runs.push_back(readRun(arguments, inputs, nullptr));
   return runs;
 }
 
 void setStates(const Arguments &arguments, rt::Session &session) {
-  std::vector<ValueInfo> states = session.states();
+  rt::TensorMap states =
+      readNamed(nullptr, arguments.states, session.states(), "state");
   for (const auto &[name, file] : arguments.states)
-    session.setState(name, asType(rt::readNpy(file), findInfo(states, name)));
+    session.setState(name, states[name]);
 }
 
 } // namespace offload::run

@@ -14,13 +14,14 @@ namespace offload::run {
 std::vector<rt::TensorMap> readFeeds(const Arguments &arguments,
                                      const rt::Session &session);
 
-/// The tensor as `info` (may be null) wants it where numpy has no such type:
-/// bfloat16 may come as uint16, and 4-bit numbers come as bytes.
-rt::Tensor asType(rt::Tensor tensor, const rt::ValueInfo *info);
-
-/// Of that name, or null.
-const rt::ValueInfo *findInfo(const std::vector<rt::ValueInfo> &infos,
-                              const std::string &name);
+/// The arrays of an archive, and those of single files, which win; each as the
+/// info of its name wants it where numpy has no such type: bfloat16 may come as
+/// uint16, and 4-bit numbers come as bytes. Names without an info stay as they
+/// are. `kind` is what errors call one: input, weight.
+rt::TensorMap readNamed(const std::string *archive,
+                        const std::vector<NamedFile> &files,
+                        const std::vector<rt::ValueInfo> &infos,
+                        const std::string &kind);
 
 /// Sets every --state.
 void setStates(const Arguments &arguments, rt::Session &session);

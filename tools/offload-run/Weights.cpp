@@ -8,24 +8,16 @@
 
 #include "Inputs.h"
 
-#include "offload/Runtime/Npy.h"
-
 namespace offload::run {
 
 std::vector<rt::TensorMap> readWeights(const Arguments &arguments,
                                        const rt::Session &session) {
+  std::vector<rt::ValueInfo> infos = session.weights();
   std::vector<rt::TensorMap> rounds;
   for (const std::string &archive : arguments.weightsArchives)
-    rounds.push_back(rt::readNpz(archive));
+    rounds.push_back(readNamed(&archive, arguments.weights, infos, "weight"));
   if (rounds.empty())
-    rounds.emplace_back();
-  std::vector<rt::ValueInfo> infos = session.weights();
-  for (rt::TensorMap &round : rounds) {
-    for (const auto &[name, file] : arguments.weights)
-      round[name] = rt::readNpy(file);
-    for (auto &[name, tensor] : round)
-      tensor = asType(std::move(tensor), findInfo(infos, name));
-  }
+    rounds.push_back(readNamed(nullptr, arguments.weights, infos, "weight"));
   return rounds;
 }
 

@@ -9,6 +9,7 @@
 #include "Arguments.h"
 #include "Inputs.h"
 #include "Interrupt.h"
+#include "Paths.h"
 #include "Report.h"
 #include "Weights.h"
 
@@ -17,51 +18,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 
 namespace {
 
 using namespace offload;
 using namespace offload::run;
-
-struct OutputFile {
-  std::string flag, path, kind;
-  std::string start; // of a file of that kind
-};
-
-/// An output may replace an older one of its kind, and nothing else: neither
-/// the model nor its weights.
-void checkOutput(const OutputFile &output) {
-  std::error_code error;
-  if (output.path.empty() ||
-      !std::filesystem::is_regular_file(output.path, error) ||
-      std::filesystem::file_size(output.path, error) == 0)
-    return;
-  std::ifstream stream(output.path, std::ios::binary);
-  std::string start(output.start.size(), '\0');
-  if (!stream.read(start.data(), static_cast<std::streamsize>(start.size())) ||
-      start != output.start)
-    throw rt::Error(output.flag + "=" + output.path +
-                    " would replace a file that is no " + output.kind +
-                    ": give another name");
-}
-
-void checkOutputs(const Arguments &arguments) {
-  const OutputFile outputs[] = {
-      {"--output", arguments.output, ".npz", "PK"},
-      {"--output-state", arguments.outputState, ".npz", "PK"},
-      {"--output-weights", arguments.outputWeights, ".npz", "PK"},
-      {"--timeline", arguments.timeline, "trace", "{\"traceEvents\":["}};
-  for (const OutputFile &output : outputs) {
-    checkOutput(output);
-    for (const OutputFile &other : outputs)
-      if (&other < &output && !output.path.empty() && other.path == output.path)
-        throw rt::Error(other.flag + " and " + output.flag + " both name '" +
-                        output.path + "': give each a file of its own");
-  }
-}
 
 rt::TensorMap allStates(rt::Session &session) {
   rt::TensorMap states;
@@ -136,9 +98,9 @@ rt::TensorMap runAll(const Arguments &arguments, InterruptGuard &guard,
 }
 
 int runFile(Arguments arguments, InterruptGuard &guard) {
-  checkOutputs(arguments);
+  checkPaths(arguments);
   if (arguments.threads)
-    rt::setKernelThreads(arguments.threads);
+    rt::setKernelThreads(*arguments.threads);
   std::unique_ptr<rt::Session> session =
       rt::Session::load(arguments.file, arguments.session);
   if (arguments.listWeights) {
