@@ -119,8 +119,7 @@ public:
     if (!plan.embedded.empty() && fs::exists(plan.dataPath) &&
         !fs::exists(modelPath))
       return makeError("'" + plan.dataPath +
-                       "' would be written, and exists "
-                       "without a '" +
+                       "' would be written, and exists without a '" +
                        modelPath +
                        "' that it belongs to (it may be another model's data): "
                        "remove it or choose another name for the output");

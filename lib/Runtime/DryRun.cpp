@@ -130,6 +130,12 @@ std::shared_ptr<const KernelProfile> DryRun::profile(Queue queue,
   return known[std::move(signature)] = made;
 }
 
+static void readWhereUnplaced(KernelCall &call, void *zeros) {
+  for (TensorView &view : call.operands)
+    if (!view.data)
+      view.data = zeros;
+}
+
 /// Operands without a place read the front of the memory for dry runs, what the
 /// kernel makes lies behind. Returns memory of their own where that is too
 /// small.
@@ -143,9 +149,7 @@ std::unique_ptr<Memory> DryRun::zerosOnDevice(KernelCall &call, int64_t bytes) {
   }
   std::byte *zeros = own ? own->data() : memory;
   device.fill(Queue::Compute, zeros, 0, bytes);
-  for (TensorView &view : call.operands)
-    if (!view.data)
-      view.data = zeros;
+  readWhereUnplaced(call, zeros);
   // Requests that tell of a problem belong to the profile; none is found here.
   call.problem = reinterpret_cast<int32_t *>(zeros);
   call.place.profileMemory = memory + front;
@@ -164,9 +168,7 @@ std::shared_ptr<const KernelProfile> DryRun::runOn(Queue queue,
   call.place = device.kernelPlace(queue);
   if (call.place.onHost()) {
     zeros.emplace(most);
-    for (TensorView &view : call.operands)
-      if (!view.data)
-        view.data = zeros->data();
+    readWhereUnplaced(call, zeros->data());
   } else {
     more = zerosOnDevice(call, most);
   }

@@ -227,6 +227,10 @@ std::string readWholeFile(const std::string &path) {
   return bytes;
 }
 
+std::string nameWhileWritten(const std::string &path) {
+  return path + ".tmp" + std::to_string(::getpid());
+}
+
 void replaceFile(const std::string &path,
                  const std::function<void(std::ostream &)> &write) {
   std::error_code unknown;
@@ -234,8 +238,7 @@ void replaceFile(const std::string &path,
   bool isReplaceable = !std::filesystem::exists(status) ||
                        std::filesystem::is_regular_file(status);
   // A device or a pipe is written to; a name over it would take its place.
-  std::string temporary =
-      isReplaceable ? path + ".tmp" + std::to_string(::getpid()) : path;
+  std::string temporary = isReplaceable ? nameWhileWritten(path) : path;
   auto discard = [&] {
     if (isReplaceable)
       std::remove(temporary.c_str());

@@ -186,6 +186,8 @@ bool Binder::fillCall(const ProgramNode &node, KernelCall &call) {
   return true;
 }
 
+/// Points operands that are resident constants to where they lie. States keep
+/// zeros: no trial of an update may touch them.
 void Binder::readResidents(const ProgramNode &node, KernelCall &trial) const {
   for (unsigned i = 0; i < node.operands.size(); ++i) {
     uint32_t operand = node.operands[i];
@@ -216,10 +218,11 @@ void Binder::bindKernel(uint32_t number) {
       scalars.push_back(std::move(one));
       trial.launch[i] = &scalars.back();
     }
-  if (shapes.arena && node.queue == Queue::Compute)
-    readResidents(node, trial);
-  if (node.queue == Queue::Compute)
+  if (node.queue == Queue::Compute) {
     trial.plannedScratchBytes = call.plannedScratchBytes = node.scratchBytes;
+    if (shapes.arena)
+      readResidents(node, trial);
+  }
   std::shared_ptr<const KernelProfile> profile =
       shapes.dryRun.profile(node.queue, trial);
   if (node.queue == Queue::Host)

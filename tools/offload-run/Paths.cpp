@@ -11,6 +11,8 @@
 
 #include "Paths.h"
 
+#include "offload/Runtime/Npy.h"
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -88,8 +90,7 @@ std::string writeObstacle(const fs::path &path) {
                : "no such folder";
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
     return std::string("its folder: ") + std::strerror(errno);
-  // The name that it is written under first.
-  fs::path first = path.string() + ".tmp" + std::to_string(::getpid());
+  fs::path first = rt::nameWhileWritten(path.string());
   if (!fs::exists(first, error) && error == std::errc::filename_too_long)
     return error.message();
   return "";

@@ -25,6 +25,10 @@ void writeNpy(const std::string &path, const Tensor &tensor);
 /// Stored, not compressed.
 void writeNpz(const std::string &path, const TensorMap &tensors);
 
+/// The name that every file is written under before it takes that of `path`;
+/// of this process alone.
+std::string nameWhileWritten(const std::string &path);
+
 } // namespace offload::rt
 
 #endif // OFFLOAD_RUNTIME_NPY_H

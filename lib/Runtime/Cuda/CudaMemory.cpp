@@ -2,11 +2,11 @@
 //
 // In:  sizes.
 // Out: memory that is freed with its object.
-// How: pinned memory is allocated exactly, filled and registered by several
-//      threads, which takes less than half of the time that pinned allocation
-//      does. What is free on the card before this process has a context there
-//      only NVIDIA's management library knows; it comes with the driver and is
-//      opened by name, so nothing links it.
+// How: pinned memory is allocated exactly, filled by several threads and
+//      registered by one of them behind the others, which takes less than half
+//      of the time that pinned allocation does. What is free on the card before
+//      this process has a context there only NVIDIA's management library knows;
+//      it comes with the driver and is opened by name, so nothing links it.
 
 #include "CudaMemory.h"
 
@@ -42,7 +42,7 @@ public:
       cudaGetLastError();
       throw Error("cuda:" + std::to_string(index) + ": no " +
                   std::to_string(bytes) + " bytes of device memory: " +
-                  std::to_string(freeBytes()) + " are free");
+                  std::to_string(freeBytesOfCard(index, true)) + " are free");
     }
     start = static_cast<std::byte *>(data);
   }
@@ -58,11 +58,6 @@ public:
   }
 
 private:
-  static size_t freeBytes() {
-    size_t free = 0, total = 0;
-    cudaMemGetInfo(&free, &total);
-    return free;
-  }
   int index;
 };
 
