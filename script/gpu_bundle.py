@@ -3,12 +3,16 @@ script/gpu-bundle.
 
 BUILD FOLDER [MODEL...]: programs go to FOLDER/bin and FOLDER/lib, each model to
 FOLDER/models/NAME: its file, one `.off` for each budget and depth, feeds, and the
-outputs of the host device; small graphs for sessions to FOLDER/sessions. What is
-twice there, or smaller when packed, is made whole again by gpu_unpack.py. BUILD
-FOLDER --bench: only what bench/performance needs, which makes and compiles its
-models itself."""
+outputs of the host device, which ONNX Runtime or PyTorch judges first; small graphs
+for sessions to FOLDER/sessions. What is twice there, or smaller when packed, is made
+whole again by gpu_unpack.py; what is made out of a bundle stays where it is and is
+not packed. BUILD FOLDER --bench: only what bench/performance needs, which makes and
+compiles its models itself."""
+import concurrent.futures
+import fnmatch
 import hashlib
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -17,12 +21,19 @@ import tempfile
 import zlib
 from pathlib import Path
 
+import gpu_unpack
+
 ROOT = Path(__file__).resolve().parents[1]
-PROGRAMS = ("bin/offload-run", "bin/device-conformance-cuda", "bin/session-conformance", "lib/kernel-probe.so")
+PROGRAMS = ("bin/offload-run", "bin/device-conformance-cuda", "bin/session-conformance", "lib/kernel-probe.so",
+            "lib/two-cards.so")
 BENCH_PROGRAMS = ("bin/offload-opt", "bin/session-driver", "bin/load-baseline")
 SCRIPTS = ("script/gpu-test", "script/gpu_test.py", "script/gpu_judge.py", "script/gpu_models.py",
-           "script/gpu_unpack.py", "test/differential/kernel_cases.py", "test/differential/test_kernels.py",
-           "test/differential/toolkit.py", "test/trace_judge.py", "include/offload/OffFormat/Operators.def")
+           "script/gpu_gtest.py", "script/gpu-bundle", "script/gpu_bundle.py", "script/gpu_unpack.py",
+           "script/torch-libraries",
+           "test/trace_judge.py", "include/offload/OffFormat/Operators.def", "test/differential/toolkit.py",
+           *("test/differential/%s.py" % name for name in (
+               "families", "models", "narrow_models", "quantized_models", "session_files", "kernel_cases",
+               "test_kernels", "test_quantized_models")))
 # Essentials first, so that a prefix of them is a bundle in itself: each family, each
 # type, trained models, both attention forms, static and dynamic, then the rest. The
 # resnets are those of narrow_models.py; names with + are of quantized_models.py.
@@ -54,7 +65,8 @@ def gather_programs(build, folder, names):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(find(build, name), target)
-        subprocess.run(["strip", target], check=True)
+        if not gpu_unpack.is_bundle(build):
+            subprocess.run(["strip", target], check=True)
 
 
 def compile_on_card(toolkit, model, folder):
@@ -73,18 +85,30 @@ def compile_on_card(toolkit, model, folder):
 
 
 def find_model(name, scratch):
-    """And its right outputs, where no other judge of this repository has seen it."""
+    """The model, and its right outputs."""
     import models
     import narrow_models
-    import quantized_models
+    import test_quantized_models
     if name in narrow_models.NARROW:
         return narrow_models.get(name, scratch)
-    return (quantized_models if "+" in name else models).get(name), None
+    model = (test_quantized_models.quantized_models if "+" in name else models).get(name)
+    feeds = model.feeds(FEEDS_SEED)
+    if "+" in name:
+        return model, test_quantized_models.reference(model, feeds)[0]
+    return model, model.eager(FEEDS_SEED) if model.eager else by_onnxruntime(model.path, feeds)
 
 
-def gather_model(toolkit, name, folder):
+def by_onnxruntime(path, feeds):
+    import toolkit
+    session = toolkit.onnxruntime_session(path)
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds)))
+
+
+def gather_model(name, folder):
     import numpy as np
     import onnx
+    import toolkit
     folder.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as scratch:
         model, right = find_model(name, scratch)
@@ -95,12 +119,50 @@ def gather_model(toolkit, name, folder):
     toolkit.save_feeds(feeds, folder / "feeds.npz")
     made = compile_on_card(toolkit, model, folder)
     result = toolkit.run(folder / made[0]["file"], feeds)
-    for output, value in (right or {}).items():
-        if not toolkit.relative_error(result.outputs[output], value) <= model.tolerance:
-            sys.exit("%s: the host device's '%s' is wrong" % (name, output))
+    for output, value in right.items():
+        error = toolkit.relative_error(result.outputs[output], value)
+        if not error <= model.tolerance:
+            raise RuntimeError("%s: the host device's '%s' differs by %g" % (name, output, error))
     np.savez_compressed(folder / "expected.npz", **result.outputs)
     (folder / "model.json").write_text(json.dumps({"name": name, "tolerance": model.tolerance, "schedules": made}))
     (folder / "model.onnx").unlink()
+
+
+def gather_models(names, folder):
+    """Side by side. Names of those that could not be made, with the reasons."""
+    failed = {}
+    with concurrent.futures.ProcessPoolExecutor(
+            min(os.cpu_count(), 16), multiprocessing.get_context("spawn"), one_thread) as pool:
+        jobs = {name: pool.submit(gather_model, name, folder / "models" / name) for name in names}
+        for name, job in jobs.items():
+            try:
+                job.result()
+            except Exception as error:   # as many kinds as libraries have a part in it
+                failed[name] = "%s: %s" % (type(error).__name__, error)
+                shutil.rmtree(folder / "models" / name, ignore_errors=True)
+    return failed
+
+
+def one_thread():
+    """Of a process beside others like it."""
+    import torch
+    torch.set_num_threads(1)
+
+
+def resolve(words):
+    """Names for names, patterns and `crossed`."""
+    import models
+    import narrow_models
+    import test_quantized_models
+    known = [*models.MODELS, *narrow_models.NARROW]
+    names = []
+    for word in words:
+        found = list(test_quantized_models.crossed()) if word == "crossed" else (
+            [word] if "+" in word else fnmatch.filter(known, word))
+        if not found:
+            sys.exit("no model is named %s" % word)
+        names += [name for name in found if name not in names]
+    return names
 
 
 def gather_scripts(folder, names):
@@ -112,7 +174,7 @@ def gather_scripts(folder, names):
 
 def gather_bench(build, folder):
     gather_programs(build, folder, BENCH_PROGRAMS)
-    gather_scripts(folder, ["bench/performance"] + [
+    gather_scripts(folder, ["bench/performance", "script/gpu_unpack.py", "script/torch-libraries"] + [
         str(p.relative_to(ROOT)) for p in sorted((ROOT / "bench").glob("*.py"))])
 
 
@@ -151,31 +213,36 @@ def mebibytes(paths):
     return sum(p.stat().st_size for p in paths) / 2 ** 20
 
 
-def gather_judge(build, folder, names):
+def gather_judge(build, folder, words, is_carried):
     os.environ["OFFLOAD_BUILD"] = str(build)
     sys.path.insert(0, str(ROOT / "test" / "differential"))
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)   # of processes side by side
     import session_files
-    import toolkit
     gather_programs(build, folder, PROGRAMS)
     gather_scripts(folder, SCRIPTS)
     session_files.make(folder / "sessions", "cuda")
-    for name in names or SMALL:
-        gather_model(toolkit, name, folder / "models" / name)
-    (folder / "packing.json").write_text(json.dumps({"copies": leave_copies_out(folder), "packed": pack(folder)}))
-    for name in names or SMALL:
-        print("%6.2f MiB %s" % (mebibytes(files_in(folder / "models" / name)), name))
+    names = [] if words == ("--no-models",) else resolve(words or SMALL)
+    (folder / "models").mkdir()
+    failed = gather_models(names, folder)
+    packing = {"copies": leave_copies_out(folder), "packed": pack(folder)} if is_carried else {"copies": {}, "packed": {}}
+    (folder / "packing.json").write_text(json.dumps(packing))
+    for name in names:
+        print(failed.get(name) or "%6.2f MiB %s" % (mebibytes(files_in(folder / "models" / name)), name))
     for name in ("bin", "lib", "sessions"):
         print("%6.2f MiB %s" % (mebibytes(files_in(folder / name)), name))
+    return failed
 
 
-def main(build, folder, *names):
+def main(build, folder, *words):
     build, folder = Path(build).resolve(), Path(folder).resolve()
+    is_carried = not gpu_unpack.is_bundle(build)
+    gpu_unpack.unpack(build)
     shutil.rmtree(folder, ignore_errors=True)
     gather_bench(build, folder)
-    if names != ("--bench",):
-        gather_judge(build, folder, names)
-    print("%s: %.1f MiB" % (folder, mebibytes(files_in(folder))))
+    failed = {} if words == ("--bench",) else gather_judge(build, folder, words, is_carried)
+    print("%s: %.1f MiB%s" % (folder, mebibytes(files_in(folder)), failed and ", %d models failed" % len(failed) or ""))
+    return bool(failed)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

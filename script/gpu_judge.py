@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-SIDE_BY_SIDE = 4   # processes on one card, where none is asked what it takes of it
+SIDE_BY_SIDE = 8   # processes on one card, where none is asked what it takes of it
 
 
 class Judge:

@@ -60,12 +60,13 @@ def figures_of(error, stats, schedule):
         schedule["device_memory"] / 2 ** 20, measured["h2d_bytes"] / 2 ** 20)
 
 
-def disturbances(schedule):
-    """Each queue is delayed alone where most and where least of the weights stream, all of them elsewhere."""
-    if schedule["file"] in ("resident.off", "smallest.off"):
-        return [(delay, "--repeat", str(DELAYED_REPEATS)) + (("--poison",) if k == 0 else ())
-                for k, delay in enumerate(DELAYS)]
-    return [DELAYS + ("--poison", "--repeat", str(DELAYED_REPEATS))]
+def disturbances(judge, folder, schedule):
+    """All queues are delayed, each by a seed of its own; in one model of each kind also one alone, where most and where
+    least of the weights stream."""
+    flags = [(*DELAYS, "--poison", "--repeat", str(DELAYED_REPEATS))]
+    if folder in judge.samples() and schedule["file"] in ("resident.off", "smallest.off"):
+        flags += [(delay, "--repeat", str(DELAYED_REPEATS)) for delay in DELAYS]
+    return flags
 
 
 def judge_alone(judge, folder, about, want):
@@ -89,7 +90,7 @@ def models(judge):
     for folder in judge.models():
         about, want = about_of(folder)
         first = judge_alone(judge, folder, about, want)
-        jobs = [(schedule, flags) for schedule in about["schedules"] for flags in disturbances(schedule)]
+        jobs = [(schedule, flags) for schedule in about["schedules"] for flags in disturbances(judge, folder, schedule)]
         calls = [functools.partial(judge.run, folder / schedule["file"], *flags) for schedule, flags in jobs]
         for (schedule, flags), (result, error) in zip(jobs, judge.beside(calls)):
             name = "%s %s %s" % (about["name"], schedule["file"], " ".join(flags))

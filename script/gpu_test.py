@@ -23,64 +23,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "script"), str(ROOT / "test" / "differential"), str(ROOT / "test")]
 
+import gpu_gtest  # noqa: E402
 import gpu_models  # noqa: E402
 import gpu_unpack  # noqa: E402
 from gpu_judge import Judge, find_tool  # noqa: E402
-
-
-# ----------------------------------------------------------------------- gtest
-def count_cases(judge, report):
-    """How many the report tells of, and how many of them failed."""
-    cases = [case for suite in json.loads(report.read_text())["testsuites"] for case in suite["testsuite"]]
-    failed = 0
-    for case in cases:
-        ran = case["status"] == "RUN" and case["result"] == "COMPLETED"
-        texts = [f["failure"] for f in case.get("failures", [])] or ([] if ran else ["it did not run"])
-        failed += bool(texts)
-        judge.count(case["name"], " || ".join(texts)[:1500], case.get("time", ""))
-    return len(cases), failed
-
-
-def cases_of(judge, name, environment):
-    """Full names, as --gtest_list_tests gives them: suites, and under each its cases."""
-    suite, cases = "", []
-    for line in judge.call(judge.program(name), "--gtest_list_tests", **environment)[1].splitlines():
-        words = line.split("#")[0].rstrip()
-        if not line.startswith(" "):
-            suite = words if words.endswith(".") else ""
-        elif suite:
-            cases.append(suite + words.strip())
-    return cases
-
-
-def run_gtest(judge, name, seconds, **environment):
-    """Counts the program's cases; gives what it printed beside them, which are figures. Where it does not come to its
-    end, each case runs in a process of its own."""
-    report = judge.bundle / (name + ".json")
-    report.unlink(missing_ok=True)
-    program = (judge.program(name), "--gtest_output=json:%s" % report)
-    code, out, err = judge.call(*program, seconds=seconds, **environment)
-    if report.exists():
-        seen, failed = count_cases(judge, report)
-        if not seen or (code != 0 and not failed):
-            judge.count(name, "exit code %s, %d cases; %s" % (code, seen, (out + err)[-3000:]))
-    else:
-        judge.count(name, "exit code %s, no report; %s" % (code, (out + err)[-3000:]))
-        for case in cases_of(judge, name, environment):
-            code, alone, err = judge.call(*program, "--gtest_filter=" + case, seconds=40, **environment)
-            judge.count(case + " alone", "" if code == 0 else "exit code %s; %s" % (code, (alone + err)[-1000:]))
-            out += alone
-    return [line for line in out.splitlines() if line and not re.match(r"\[[ =\-A-Z]+\]|Note:|Running main", line)]
-
-
-def conformance(judge):
-    run_gtest(judge, "device-conformance-cuda", 120)
-
-
-def sessions(judge):
-    for line in run_gtest(judge, "session-conformance", 120, OFFLOAD_SESSION_FILES=str(judge.bundle / "sessions"),
-                          OFFLOAD_SESSION_DEVICE=judge.device):
-        print("     " + line[:300])
 
 
 # --------------------------------------------------------------------- kernels
@@ -246,9 +192,9 @@ def sanitizer(judge):
         judge.count("%s of %s" % (name, folder.name), error or problem)
 
 
-PARTS = {"conformance": conformance, "sessions": sessions, "errors": errors, "kernels": kernels,
-         "models": gpu_models.models, "weights": gpu_models.weights, "timeline": gpu_models.timeline,
-         "numerics": gpu_models.numerics, "sanitizer": sanitizer}
+PARTS = {"conformance": gpu_gtest.conformance, "sessions": gpu_gtest.sessions, "cards": gpu_gtest.cards,
+         "errors": errors, "kernels": kernels, "models": gpu_models.models, "weights": gpu_models.weights,
+         "timeline": gpu_models.timeline, "numerics": gpu_models.numerics, "sanitizer": sanitizer}
 
 
 def run_part(judge, name):

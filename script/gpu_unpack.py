@@ -11,11 +11,14 @@ import zlib
 from pathlib import Path
 
 
+def is_bundle(folder):
+    return (folder / "packing.json").exists()
+
+
 def unpack(bundle):
-    listing = bundle / "packing.json"
-    if not listing.exists():
+    if not is_bundle(bundle):
         return
-    packing = json.loads(listing.read_text())
+    packing = json.loads((bundle / "packing.json").read_text())
     for name, mode in packing["packed"].items():
         path, packed = bundle / name, bundle / (name + ".z")
         if packed.exists():

@@ -2,7 +2,9 @@
 //
 // In:  OFFLOAD_SESSION_FILES, a folder of `.off` files with feeds and right
 //      results (test/differential/session_files.py makes it);
-//      OFFLOAD_SESSION_DEVICE, "host" unless given.
+//      OFFLOAD_SESSION_DEVICE, "host" unless given, and
+//      OFFLOAD_SESSION_OTHER_DEVICE, the same one unless given: of the second
+//      session where two meet.
 // Not: what one session alone computes (the judges of models), queues and
 //      events (DeviceTest.cpp).
 // How: bits of sessions that run beside others are those of a session alone;
@@ -36,6 +38,11 @@ std::string deviceName() {
   return given ? given : "host";
 }
 
+std::string otherDeviceName() {
+  const char *given = std::getenv("OFFLOAD_SESSION_OTHER_DEVICE");
+  return given ? given : deviceName();
+}
+
 std::string fileOf(const std::string &name) {
   const char *folder = std::getenv("OFFLOAD_SESSION_FILES");
   if (!folder)
@@ -49,8 +56,9 @@ TensorMap feedsOf(const std::string &name) {
 }
 
 std::unique_ptr<Session> load(const std::string &name,
-                              SessionOptions options = {}) {
-  options.device = deviceName();
+                              SessionOptions options = {},
+                              const std::string &device = deviceName()) {
+  options.device = device;
   return Session::load(fileOf(name + ".off"), options);
 }
 
@@ -101,15 +109,21 @@ bool isRight(const std::string &name, const TensorMap &got) {
   return !want.empty();
 }
 
-/// Two runs' feeds of a file, and what a session alone makes of them.
+/// Two runs' feeds of a file, and what a session alone makes of them on a
+/// device.
 struct Work {
-  explicit Work(const std::string &name)
-      : name(name), feeds{feedsOf(name), halved(feedsOf(name))} {
-    std::unique_ptr<Session> session = load(name);
+  explicit Work(const std::string &name,
+                const std::string &device = deviceName())
+      : name(name), device(device),
+        feeds{feedsOf(name), halved(feedsOf(name))} {
+    std::unique_ptr<Session> session = start();
     for (const TensorMap &fed : feeds)
       alone.push_back(session->run(fed));
     EXPECT_TRUE(isRight(name, alone[0])) << name;
     EXPECT_FALSE(sameBits(alone[0], alone[1])) << name;
+  }
+  std::unique_ptr<Session> start(const SessionOptions &options = {}) const {
+    return load(name, options, device);
   }
   /// How many of so many runs gave other bits.
   int wrongOf(Session &session, int runs) const {
@@ -118,7 +132,7 @@ struct Work {
       wrong += !sameBits(session.run(feeds[i % 2]), alone[i % 2]);
     return wrong;
   }
-  std::string name;
+  std::string name, device;
   std::vector<TensorMap> feeds, alone;
 };
 
@@ -142,8 +156,8 @@ const std::pair<const char *, const char *> kPairs[] = {
 
 TEST(Sessions, TwoOfThemTakeTurns) {
   for (auto [first, second] : kPairs) {
-    Work a(first), b(second);
-    auto one = load(a.name), other = load(b.name);
+    Work a(first), b(second, otherDeviceName());
+    auto one = a.start(), other = b.start();
     for (int i = 0; i < 10; ++i) {
       EXPECT_EQ(a.wrongOf(*one, 1 + i % 3), 0) << first;
       EXPECT_EQ(b.wrongOf(*other, 2), 0) << second;
@@ -153,8 +167,8 @@ TEST(Sessions, TwoOfThemTakeTurns) {
 
 TEST(Sessions, TwoOfThemRunAtTheSameTime) {
   for (auto [first, second] : kPairs) {
-    Work a(first), b(second);
-    auto one = load(a.name), other = load(b.name);
+    Work a(first), b(second, otherDeviceName());
+    auto one = a.start(), other = b.start();
     auto beside =
         std::async(std::launch::async, [&] { return a.wrongOf(*one, 30); });
     EXPECT_EQ(b.wrongOf(*other, 30), 0) << second;
@@ -163,13 +177,13 @@ TEST(Sessions, TwoOfThemRunAtTheSameTime) {
 }
 
 TEST(Sessions, TwoOfThemRunAtTheSameTimeDelayedAndPoisoned) {
-  Work a("chain"), b("image");
+  Work a("chain"), b("image", otherDeviceName());
   SessionOptions options;
   options.poison = true;
   options.delays = {{Queue::H2D, 1, 7}, {Queue::Compute, 0.2, 8}};
-  auto one = load(a.name, options);
+  auto one = a.start(options);
   options.delays = {{Queue::D2H, 2, 9}, {Queue::Compute, 0.3, 10}};
-  auto other = load(b.name, options);
+  auto other = b.start(options);
   auto beside =
       std::async(std::launch::async, [&] { return a.wrongOf(*one, 10); });
   EXPECT_EQ(b.wrongOf(*other, 10), 0);
@@ -177,21 +191,21 @@ TEST(Sessions, TwoOfThemRunAtTheSameTimeDelayedAndPoisoned) {
 }
 
 TEST(Sessions, TwoOfThemAreLoadedAtTheSameTime) {
-  Work a("chain"), b("image");
+  Work a("chain"), b("image", otherDeviceName());
   for (int i = 0; i < 3; ++i) {
     auto beside = std::async(std::launch::async, [&] {
-      auto session = load(a.name);
+      auto session = a.start();
       return a.wrongOf(*session, 4);
     });
-    auto session = load(b.name);
+    auto session = b.start();
     EXPECT_EQ(b.wrongOf(*session, 4), 0);
     EXPECT_EQ(beside.get(), 0);
   }
 }
 
 TEST(Sessions, OneEndsWhileAnotherRuns) {
-  Work a("chain"), b("image");
-  auto running = load(a.name);
+  Work a("chain"), b("image", otherDeviceName());
+  auto running = a.start();
   std::atomic<bool> isOver = false;
   auto beside = std::async(std::launch::async, [&] {
     int wrong = 0;
@@ -207,7 +221,7 @@ TEST(Sessions, OneEndsWhileAnotherRuns) {
   {
     Over over{isOver};
     for (int i = 0; i < 4; ++i) {
-      auto ending = load(i % 2 ? a.name : b.name);
+      auto ending = (i % 2 ? a : b).start();
       EXPECT_EQ((i % 2 ? a : b).wrongOf(*ending, 2), 0);
     }
   }
@@ -216,12 +230,12 @@ TEST(Sessions, OneEndsWhileAnotherRuns) {
 
 TEST(Sessions, AWeightOfOneIsNoneOfAnother) {
   for (auto [name, weight] : {std::pair("image", "k1"), {"chain", "w5"}}) {
-    Work work(name);
-    auto one = load(name), other = load(name);
+    Work work(name), otherWork(name, otherDeviceName());
+    auto one = work.start(), other = otherWork.start();
     TensorMap old = {{weight, one->weight(weight)}};
     one->setWeight(weight, halved(old)[weight]);
     EXPECT_EQ(work.wrongOf(*one, 4), 4) << name;
-    EXPECT_EQ(work.wrongOf(*other, 4), 0) << name;
+    EXPECT_EQ(otherWork.wrongOf(*other, 4), 0) << name;
     one->setWeight(weight, old[weight]);
     EXPECT_EQ(work.wrongOf(*one, 4), 0) << name;
   }
@@ -238,9 +252,9 @@ TEST(Sessions, AComputedIndexOutOfRangeNamesItsNode) {
 }
 
 TEST(Sessions, AnErrorOfOneIsNoneOfAnother) {
-  Work computed("computed"), chain("chain");
+  Work computed("computed"), chain("chain", otherDeviceName());
   TensorMap bad = readNpz(fileOf("computed.bad.npz"));
-  auto failing = load("computed"), running = load("chain");
+  auto failing = computed.start(), running = chain.start();
   auto beside = std::async(std::launch::async,
                            [&] { return chain.wrongOf(*running, 20); });
   for (int i = 0; i < 10; ++i) {

@@ -167,10 +167,18 @@ MODELS.update({name: (variant, variant.feeds, variant.flags, families.TOLERANCES
                for name, variant in families.VARIANTS.items()})
 
 
+def _version(package):
+    """Empty where it is not installed: only what it makes needs it."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
 def _key():
     digest = hashlib.sha256(Path(__file__).read_bytes() + Path(families.__file__).read_bytes())
     for package in ("torch", "torchvision", "transformers", "onnx", "onnxscript", "rapidocr-onnxruntime", "magika"):
-        digest.update(importlib.metadata.version(package).encode())
+        digest.update(_version(package).encode())
     return digest.hexdigest()[:16]
 
 

@@ -239,6 +239,14 @@ def sample():
     yield "llama-decomposed-dynamic-float16+int8-axis"
 
 
+def crossed():
+    """Each form under each type, families in turn; opset 23 has them all."""
+    for i, form in enumerate(quantized_models.FORMS.values()):
+        families = TABLES if form.rows else list(FAMILIES)
+        for k, kind in enumerate(TYPES):
+            yield FAMILIES[families[(i + k) % len(families)]] + kind + "+" + form.name
+
+
 for _name in every() if toolkit.FULL else sample():
     def _test(self, name=_name):
         self.judge(name)

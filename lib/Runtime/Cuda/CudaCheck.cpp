@@ -3,6 +3,11 @@
 // In:  codes of runtime calls.
 // Out: Error with one line.
 // Not: what to do after an error (CudaDevice).
+// How: since CUDA 12 cudaSetDevice makes a context, of some hundred MiB, on a
+//      card that has none. A thread that never chose a card is on the first
+//      one; going back there would take memory of a card that nobody uses, so a
+//      guard goes back only where the process has a context. LibTorch's guards
+//      do the same.
 
 #include "CudaCheck.h"
 
@@ -10,7 +15,26 @@
 
 #include <string>
 
+#include <cuda.h>
+
 namespace offload::rt {
+
+namespace {
+
+/// Through CUDA's runtime, so that nothing links the driver; null where the
+/// driver has no such function.
+void *findInDriver(const char *name, unsigned version) {
+  void *found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  if (cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault,
+                                       &result) == cudaSuccess &&
+      result == cudaDriverEntryPointSuccess)
+    return found;
+  cudaGetLastError();
+  return nullptr;
+}
+
+} // namespace
 
 void checkCuda(cudaError_t code, int index, const char *what) {
   if (code == cudaSuccess)
@@ -51,8 +75,21 @@ DeviceGuard::DeviceGuard(int index) {
 }
 
 DeviceGuard::~DeviceGuard() {
-  if (before >= 0)
+  if (before >= 0 && hasContextOnCard(before))
     cudaSetDevice(before);
+}
+
+bool hasContextOnCard(int index) {
+  static const auto getDevice = reinterpret_cast<decltype(&cuDeviceGet)>(
+      findInDriver("cuDeviceGet", 2000));
+  static const auto getState =
+      reinterpret_cast<decltype(&cuDevicePrimaryCtxGetState)>(
+          findInDriver("cuDevicePrimaryCtxGetState", 7000));
+  CUdevice device = 0;
+  unsigned flags = 0;
+  int isActive = 0;
+  return getDevice && getState && getDevice(&device, index) == CUDA_SUCCESS &&
+         getState(device, &flags, &isActive) == CUDA_SUCCESS && isActive != 0;
 }
 
 } // namespace offload::rt

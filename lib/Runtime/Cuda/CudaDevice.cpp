@@ -39,7 +39,9 @@ public:
     checkCuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), index,
               "making an event");
   }
-  ~CudaEvent() override { cudaEventDestroy(event); }
+  ~CudaEvent() override {
+    releaseOn(index, [this] { cudaEventDestroy(event); });
+  }
   cudaEvent_t event = nullptr;
 
 private:
@@ -57,8 +59,10 @@ public:
   Stream &operator=(const Stream &) = delete;
   ~Stream() {
     clock.reset();
-    if (cudaStreamSynchronize(stream) == cudaSuccess)
-      giveStreamBack(index, queue, stream);
+    releaseOn(index, [this] {
+      if (cudaStreamSynchronize(stream) == cudaSuccess)
+        giveStreamBack(index, queue, stream);
+    });
   }
 
 private:
@@ -178,8 +182,10 @@ CudaDevice::CudaDevice(int number)
 }
 
 CudaDevice::~CudaDevice() {
-  for (auto &stream : streams)
-    cudaStreamSynchronize(stream->stream);
+  releaseOn(index, [this] {
+    for (auto &stream : streams)
+      cudaStreamSynchronize(stream->stream);
+  });
 }
 
 /// An error of a call, and of what ran before it.

@@ -21,7 +21,6 @@
 #include <mutex>
 #include <vector>
 
-#include <cuda.h>
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -47,14 +46,8 @@ public:
     start = static_cast<std::byte *>(data);
   }
   ~CardMemory() override {
-    if (!start)
-      return;
-    try {
-      DeviceGuard guard(index);
-      cudaFree(start);
-    } catch (const Error &) {
-      // The context is lost, and its memory with it.
-    }
+    if (start)
+      releaseOn(index, [this] { cudaFree(start); });
   }
 
 private:
@@ -129,8 +122,11 @@ public:
       bring(pinned, contents, warning);
   }
   ~HostPages() override {
-    for (int64_t piece : registered)
-      cudaHostUnregister(start + piece);
+    if (!registered.empty())
+      releaseOn(index, [this] {
+        for (int64_t piece : registered)
+          cudaHostUnregister(start + piece);
+      });
     if (start)
       munmap(start, static_cast<size_t>(numBytes));
   }
@@ -193,10 +189,9 @@ void HostPages::pinBehindFillers(const Piece &filled) {
 
 void HostPages::pin(const Piece &piece) {
   auto bytes = static_cast<size_t>(piece.last - piece.first);
-  cudaError_t code = cudaSetDevice(index); // of a thread that may be new
-  if (code == cudaSuccess)
-    code =
-        cudaHostRegister(start + piece.first, bytes, cudaHostRegisterPortable);
+  DeviceGuard guard(index); // of a thread that may be new
+  cudaError_t code =
+      cudaHostRegister(start + piece.first, bytes, cudaHostRegisterPortable);
   std::lock_guard lock(mutex);
   if (code == cudaSuccess) {
     registered.push_back(piece.first);
@@ -210,7 +205,7 @@ void HostPages::pin(const Piece &piece) {
 
 class MappedMemory final : public Memory {
 public:
-  MappedMemory(int index, int64_t bytes) {
+  MappedMemory(int index, int64_t bytes) : index(index) {
     numBytes = bytes;
     if (bytes == 0)
       return;
@@ -224,8 +219,11 @@ public:
   }
   ~MappedMemory() override {
     if (start)
-      cudaFreeHost(start);
+      releaseOn(index, [this] { cudaFreeHost(start); });
   }
+
+private:
+  int index;
 };
 
 /// The part of NVIDIA's management library that is used here.
@@ -292,24 +290,6 @@ int64_t freeBytesOfCard(int index, bool byContext) {
     return -1;
   }
   return management.freeBytes(bus);
-}
-
-bool hasContextOnCard(int index) {
-  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  if (!driver)
-    return false;
-  auto getDevice =
-      reinterpret_cast<decltype(&cuDeviceGet)>(dlsym(driver, "cuDeviceGet"));
-  auto getState = reinterpret_cast<decltype(&cuDevicePrimaryCtxGetState)>(
-      dlsym(driver, "cuDevicePrimaryCtxGetState"));
-  CUdevice device = 0;
-  unsigned flags = 0;
-  int isActive = 0;
-  bool isTold = getDevice && getState &&
-                getDevice(&device, index) == CUDA_SUCCESS &&
-                getState(device, &flags, &isActive) == CUDA_SUCCESS;
-  dlclose(driver); // CUDA's runtime keeps it
-  return isTold && isActive != 0;
 }
 
 } // namespace offload::rt

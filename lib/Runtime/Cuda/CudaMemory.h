@@ -28,10 +28,6 @@ std::unique_ptr<Memory> allocateMapped(int index, int64_t bytes);
 /// 15 ms to open.
 int64_t freeBytesOfCard(int index, bool byContext);
 
-/// Whether this process has a context on the card already, of CUDA's runtime or
-/// of LibTorch. Makes none; false where the driver cannot say.
-bool hasContextOnCard(int index);
-
 } // namespace offload::rt
 
 #endif // OFFLOAD_LIB_RUNTIME_CUDA_CUDAMEMORY_H

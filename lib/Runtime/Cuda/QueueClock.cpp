@@ -51,10 +51,12 @@ bool nsBetween(cudaEvent_t from, cudaEvent_t to, double &ns) {
 } // namespace
 
 CardClock::~CardClock() {
-  for (const Moment *moment : {&first, &last})
-    for (cudaEvent_t event : moment->events)
-      if (event)
-        cudaEventDestroy(event);
+  releaseOn(index, [this] {
+    for (const Moment *moment : {&first, &last})
+      for (cudaEvent_t event : moment->events)
+        if (event)
+          cudaEventDestroy(event);
+  });
 }
 
 /// The card passes the event between two readings of the host's clock. The
@@ -95,16 +97,19 @@ bool CardClock::hostNs(cudaEvent_t event, int64_t &ns) const {
   return true;
 }
 
-QueueClock::~QueueClock() {
-  for (Step &step : steps)
-    for (cudaEvent_t event : step.events)
-      cudaEventDestroy(event);
+QueueClock::~QueueClock() { dropSteps(); }
+
+void QueueClock::dropSteps() noexcept {
+  releaseOn(index, [this] {
+    for (Step &step : steps)
+      for (cudaEvent_t event : step.events)
+        cudaEventDestroy(event);
+  });
+  steps.clear();
 }
 
 void QueueClock::keep(unsigned numSteps, size_t spansAStep) {
-  for (Step &step : steps)
-    for (cudaEvent_t event : step.events)
-      cudaEventDestroy(event);
+  dropSteps();
   steps.assign(numSteps, {});
   current = 0;
   isOpen = false;

@@ -82,6 +82,7 @@ private:
     std::vector<OpenSpan> spans;
   };
   size_t record(Step &step);
+  void dropSteps() noexcept;
 
   int index;
   cudaStream_t stream;
