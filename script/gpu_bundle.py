@@ -24,8 +24,8 @@ from pathlib import Path
 import gpu_unpack
 
 ROOT = Path(__file__).resolve().parents[1]
-PROGRAMS = ("bin/offload-run", "bin/device-conformance-cuda", "bin/session-conformance", "lib/kernel-probe.so",
-            "lib/two-cards.so")
+PROGRAMS = ("bin/offload-run", "bin/device-conformance-cuda", "bin/session-conformance", "bin/run-many",
+            "lib/kernel-probe.so", "lib/two-cards.so")
 BENCH_PROGRAMS = ("bin/offload-opt", "bin/session-driver", "bin/load-baseline")
 SCRIPTS = ("script/gpu-test", "script/gpu_test.py", "script/gpu_judge.py", "script/gpu_models.py",
            "script/gpu_gtest.py", "script/gpu-bundle", "script/gpu_bundle.py", "script/gpu_unpack.py",

@@ -8,7 +8,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from gpu_judge import arrays
+from gpu_judge import arrays, shortened
 
 
 def count_cases(judge, report, where):
@@ -45,12 +45,12 @@ def run_gtest(judge, name, seconds, *flags, where="", **environment):
     if report.exists():
         seen, failed = count_cases(judge, report, where)
         if not seen or (code != 0 and not failed):
-            judge.count(name + where, "exit code %s, %d cases; %s" % (code, seen, (out + err)[-3000:]))
+            judge.count(name + where, "exit code %s, %d cases; %s" % (code, seen, shortened(out + err)))
     else:
-        judge.count(name + where, "exit code %s, no report; %s" % (code, (out + err)[-3000:]))
+        judge.count(name + where, "exit code %s, no report; %s" % (code, shortened(out + err)))
         for case in cases_of(judge, name, environment):
             code, alone, err = judge.call(*program, "--gtest_filter=" + case, seconds=40, **environment)
-            judge.count(case + where + " alone", "" if code == 0 else "exit code %s; %s" % (code, (alone + err)[-1000:]))
+            judge.count(case + where + " alone", "" if code == 0 else "exit code %s; %s" % (code, shortened(err or alone)))
             out += alone
     return [line for line in out.splitlines() if line and not re.match(r"\[[ =\-A-Z]+\]|Note:|Running main", line)]
 
@@ -87,7 +87,7 @@ def second_card_problem(judge, off):
         code, _, err = judge.call(judge.program("offload-run"), off, "--device=cuda:1", "--inputs", off.parent / "feeds.npz",
                                   "--output", out, "--repeat", "3", **two_cards(judge, report))
         if code != 0:
-            return "exit code %s: %s" % (code, err.strip()[-1500:])
+            return "exit code %s: %s" % (code, shortened(err))
         import toolkit
         same = toolkit.same_bits(first, arrays(out))
         return report_problem(report, "1") or ("" if same else "other bits than on " + judge.device)

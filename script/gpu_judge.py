@@ -4,12 +4,13 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
-SIDE_BY_SIDE = 8   # processes on one card, where none is asked what it takes of it
+SIDE_BY_SIDE = 4   # processes on one card, where none is asked what it takes of it
 
 
 class Judge:
@@ -17,6 +18,7 @@ class Judge:
         self.bundle, self.device, self.passed, self.failed = bundle, device, 0, []
         self.on_card = device.startswith("cuda:")
         self.wanted = models
+        self.pool, self.servers = ThreadPoolExecutor(SIDE_BY_SIDE), threading.local()
 
     def count(self, name, problem="", figures=""):
         """One line a case."""
@@ -59,14 +61,30 @@ class Judge:
         return self.bundle / "bin" / name
 
     def run(self, off, *flags, device=None):
-        """Outputs and statistics of the model's feeds; RuntimeError where it fails."""
+        """Outputs and statistics of the model's feeds by a process of its own; RuntimeError where it fails."""
+        return self.outcome_of(off, flags, device, self.call_alone)
+
+    def run_served(self, off, *flags, device=None):
+        """The same by a process that runs many, one for each thread of `beside`."""
+        return self.outcome_of(off, flags, device, self.call_served)
+
+    def outcome_of(self, off, flags, device, call):
         with tempfile.TemporaryDirectory() as scratch:
             out = Path(scratch) / "out.npz"
-            code, text, err = self.call(self.program("offload-run"), off, "--device=" + (device or self.device),
-                                        "--inputs", off.parent / "feeds.npz", "--output", out, "--stats=json", *flags)
+            code, text, err = call(off, "--device=" + (device or self.device), "--inputs", off.parent / "feeds.npz",
+                                   "--output", out, "--stats=json", *flags)
             if code != 0:
-                raise RuntimeError("exit code %s: %s" % (code, err.strip()[-1500:]))
+                raise RuntimeError("exit code %s: %s" % (code, shortened(err)))
             return arrays(out), json.loads(text)
+
+    def call_alone(self, *words):
+        return self.call(self.program("offload-run"), *words)
+
+    def call_served(self, *words):
+        server = getattr(self.servers, "server", None)
+        if not server or not server.is_running():
+            server = self.servers.server = Server(self.program("run-many"))
+        return server.call([str(word) for word in words])
 
     def beside(self, calls):
         """(result, None) or (None, error) of each call, in their order; several run at a time."""
@@ -75,8 +93,43 @@ class Judge:
                 return call(), None
             except (RuntimeError, OSError, ValueError, KeyError) as error:
                 return None, "%s: %s" % (type(error).__name__, error)
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            return list(pool.map(outcome, calls))
+        return list(self.pool.map(outcome, calls))
+
+
+class Server:
+    """A process of run-many; it ends with this one, whose end of its standard input closes."""
+
+    def __init__(self, program):
+        self.err = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.err, text=True)
+
+    def is_running(self):
+        return self.process.poll() is None
+
+    def call(self, words, seconds=120):
+        """As Judge.call; where it takes too long or crashes, the process is gone."""
+        timer = threading.Timer(seconds, self.process.kill)
+        timer.start()
+        try:
+            self.process.stdin.write(json.dumps(words) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        finally:
+            timer.cancel()
+        if line:
+            answer = json.loads(line)
+            return answer["code"], answer["out"], answer["err"]
+        self.process.wait()
+        self.err.seek(0)
+        return self.process.returncode, "", self.err.read().decode(errors="replace")
+
+
+def shortened(text):
+    """Its beginning, which says what, and its end."""
+    text = text.strip()
+    return text if len(text) < 1500 else text[:900] + " ... " + text[-500:]
 
 
 def arrays(path):

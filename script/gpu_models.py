@@ -14,8 +14,8 @@ import numpy as np
 
 from gpu_judge import arrays, worst_error
 
-REPEATS, DELAYED_REPEATS, TIMED_ROUNDS = 20, 10, 30
-DELAYS = ("--delay=h2d:1:3", "--delay=compute:0.3:4", "--delay=d2h:2:5", "--delay=host:1:6")
+REPEATS, DELAYED_REPEATS, TIMED_ROUNDS = 20, 5, 30
+DELAYS = ("--delay=h2d:0.5:3", "--delay=compute:0.1:4", "--delay=d2h:1:5", "--delay=host:0.5:6")
 
 
 def about_of(folder):
@@ -55,51 +55,68 @@ def moved_problem(stats, about):
 # ---------------------------------------------------------------------- models
 def figures_of(error, stats, schedule):
     measured = stats["measured"]
-    return "error %.1e, step %.2f ms, card %.1f MiB of %.1f, h2d %.1f MiB" % (
-        error, measured["step_ns"] / 1e6, measured.get("card_bytes", 0) / 2 ** 20,
-        schedule["device_memory"] / 2 ** 20, measured["h2d_bytes"] / 2 ** 20)
+    card = schedule and ", card %.1f MiB of %.1f" % (
+        measured.get("card_bytes", 0) / 2 ** 20, schedule["device_memory"] / 2 ** 20)
+    return "error %.1e, step %.2f ms, h2d %.1f MiB%s" % (
+        error, measured["step_ns"] / 1e6, measured["h2d_bytes"] / 2 ** 20, card or "")
 
 
 def disturbances(judge, folder, schedule):
     """All queues are delayed, each by a seed of its own; in one model of each kind also one alone, where most and where
     least of the weights stream."""
-    flags = [(*DELAYS, "--poison", "--repeat", str(DELAYED_REPEATS))]
+    flags = [(*DELAYS, "--poison", "--repeat", DELAYED_REPEATS)]
     if folder in judge.samples() and schedule["file"] in ("resident.off", "smallest.off"):
-        flags += [(delay, "--repeat", str(DELAYED_REPEATS)) for delay in DELAYS]
+        flags += [(delay, "--repeat", DELAYED_REPEATS) for delay in DELAYS]
     return flags
 
 
-def judge_alone(judge, folder, about, want):
-    """What every schedule gives first, by the first of them that runs."""
-    first = None
-    for schedule in about["schedules"]:
-        name = "%s %s" % (about["name"], schedule["file"])
-        try:
-            outputs, stats = judge.run(folder / schedule["file"], "--repeat", REPEATS)
-        except (RuntimeError, OSError, ValueError) as error:
-            judge.count(name, error)
-            continue
-        first = first or outputs
-        error = worst_error(outputs, want)
-        judge.count(name, error_problem(error, about) or bits_problem(outputs, stats, first) or peak_problem(stats) or
-                    moved_problem(stats, about) or card_problem(stats, schedule), figures_of(error, stats, schedule))
-    return first
+def is_alone(judge, folder, schedule):
+    """Whether a schedule has a process of its own, while nothing else happens on the card: then it is known what it
+    takes. The smallest budget is the one that is easily passed."""
+    return schedule["file"] == "smallest.off" or folder in judge.samples()
+
+
+def judge_schedule(judge, about, want, schedule, first, outcome, alone=False):
+    """Counts a schedule without delays; gives its outputs, or None."""
+    name, (result, error) = "%s %s" % (about["name"], schedule["file"]), outcome
+    if result is None:
+        judge.count(name, error)
+        return None
+    outputs, stats = result
+    error = worst_error(outputs, want)
+    judge.count(name, error_problem(error, about) or bits_problem(outputs, stats, first or outputs) or
+                peak_problem(stats) or moved_problem(stats, about) or (card_problem(stats, schedule) if alone else ""),
+                figures_of(error, stats, schedule if alone else None))
+    return outputs
 
 
 def models(judge):
     for folder in judge.models():
         about, want = about_of(folder)
-        first = judge_alone(judge, folder, about, want)
-        jobs = [(schedule, flags) for schedule in about["schedules"] for flags in disturbances(judge, folder, schedule)]
-        calls = [functools.partial(judge.run, folder / schedule["file"], *flags) for schedule, flags in jobs]
-        for (schedule, flags), (result, error) in zip(jobs, judge.beside(calls)):
-            name = "%s %s %s" % (about["name"], schedule["file"], " ".join(flags))
-            if result is None or first is None:
-                judge.count(name, error or "no schedule ran undisturbed")
+        first, rest = None, []
+        for schedule in about["schedules"]:
+            if not is_alone(judge, folder, schedule):
+                rest.append((schedule, ("--repeat", REPEATS)))
                 continue
-            outputs, stats = result
-            judge.count(name, bits_problem(outputs, stats, first) or error_problem(worst_error(outputs, want), about) or
-                        peak_problem(stats) or moved_problem(stats, about))
+            outcome, = judge.beside([functools.partial(judge.run, folder / schedule["file"], "--repeat", REPEATS)])
+            first = judge_schedule(judge, about, want, schedule, first, outcome, True) or first
+        delayed = [(schedule, flags) for schedule in about["schedules"] for flags in disturbances(judge, folder, schedule)]
+        calls = [functools.partial(judge.run_served, folder / schedule["file"], *flags) for schedule, flags in rest + delayed]
+        outcomes = judge.beside(calls)
+        for (schedule, _), outcome in zip(rest, outcomes):
+            first = judge_schedule(judge, about, want, schedule, first, outcome) or first
+        for (schedule, flags), outcome in zip(delayed, outcomes[len(rest):]):
+            judge_delayed(judge, about, want, "%s %s" % (schedule["file"], " ".join(map(str, flags))), first, outcome)
+
+
+def judge_delayed(judge, about, want, what, first, outcome):
+    name, (result, error) = "%s %s" % (about["name"], what), outcome
+    if result is None or first is None:
+        judge.count(name, error or "no schedule ran undisturbed")
+        return
+    outputs, stats = result
+    judge.count(name, bits_problem(outputs, stats, first) or error_problem(worst_error(outputs, want), about) or
+                peak_problem(stats) or moved_problem(stats, about))
 
 
 # --------------------------------------------------------------------- weights
@@ -107,12 +124,12 @@ def weights_problem(judge, off):
     import toolkit
     with tempfile.TemporaryDirectory() as scratch:
         old, new = Path(scratch) / "old.npz", Path(scratch) / "new.npz"
-        first, _ = judge.run(off, "--output-weights", old)
+        first, _ = judge.run_served(off, "--output-weights", old)
         with np.load(old) as data:
             np.savez(new, **{n: data[n] * 0.5 if data[n].dtype == np.float32 else data[n] for n in data.files})
-        want, _ = judge.run(off, "--weights", new, device="host")
-        got, _ = judge.run(off, "--weights", new)
-        again, _ = judge.run(off, "--weights", new, "--weights", old)
+        want, _ = judge.run_served(off, "--weights", new, device="host")
+        got, _ = judge.run_served(off, "--weights", new)
+        again, _ = judge.run_served(off, "--weights", new, "--weights", old)
     error = worst_error(got, want)
     if not error <= 1e-4:
         return "differs from the host by %g" % error
@@ -135,7 +152,7 @@ def trace_problem(judge, off):
     import trace_judge
     with tempfile.TemporaryDirectory() as scratch:
         trace = Path(scratch) / "trace.json"
-        _, stats = judge.run(off, "--repeat", REPEATS, "--timeline", trace)
+        _, stats = judge.run_served(off, "--repeat", REPEATS, "--timeline", trace)
         return trace_judge.fault_of(json.loads(trace.read_text()), stats)
 
 

@@ -50,8 +50,16 @@ struct Ledger {
   }
 };
 
+/// The one that this library stands before; its version is older than all of
+/// those that name more.
+void *realDlsym(void *handle, const char *name) {
+  static auto *function = reinterpret_cast<decltype(&dlsym)>(
+      dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5"));
+  return function(handle, name);
+}
+
 template <typename Function> Function *real(const char *name) {
-  void *found = dlsym(RTLD_NEXT, name);
+  void *found = realDlsym(RTLD_NEXT, name);
   if (!found) {
     std::fprintf(stderr, "two-cards: no %s behind this library\n", name);
     std::abort();
@@ -233,10 +241,12 @@ cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
   return code;
 }
 
-// LibTorch's own way to the driver links it.
-CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags,
-                                    int *isActive) {
-  return getContextState(device, flags, isActive);
+/// LibTorch looks functions of the driver up by name.
+void *dlsym(void *__restrict handle, const char *__restrict name) noexcept {
+  void *found = realDlsym(handle, name);
+  if (found && !std::strcmp(name, "cuDevicePrimaryCtxGetState"))
+    return reinterpret_cast<void *>(&getContextState);
+  return found;
 }
 
 // -------------------------------------------------------------- what it owns
