@@ -213,15 +213,11 @@ def mebibytes(paths):
     return sum(p.stat().st_size for p in paths) / 2 ** 20
 
 
-def gather_judge(build, folder, words, is_carried):
-    os.environ["OFFLOAD_BUILD"] = str(build)
-    sys.path.insert(0, str(ROOT / "test" / "differential"))
-    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)   # of processes side by side
+def gather_judge(build, folder, names, is_carried):
     import session_files
     gather_programs(build, folder, PROGRAMS)
     gather_scripts(folder, SCRIPTS)
     session_files.make(folder / "sessions", "cuda")
-    names = [] if words == ("--no-models",) else resolve(words or SMALL)
     (folder / "models").mkdir()
     failed = gather_models(names, folder)
     packing = {"copies": leave_copies_out(folder), "packed": pack(folder)} if is_carried else {"copies": {}, "packed": {}}
@@ -235,11 +231,17 @@ def gather_judge(build, folder, words, is_carried):
 
 def main(build, folder, *words):
     build, folder = Path(build).resolve(), Path(folder).resolve()
+    if folder == build:
+        sys.exit("%s would be removed: name another folder to gather in" % folder)
+    os.environ["OFFLOAD_BUILD"] = str(build)   # before toolkit is imported
+    sys.path.insert(0, str(ROOT / "test" / "differential"))
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)   # of processes side by side
+    names = [] if words in (("--no-models",), ("--bench",)) else resolve(words or SMALL)
     is_carried = not gpu_unpack.is_bundle(build)
     gpu_unpack.unpack(build)
     shutil.rmtree(folder, ignore_errors=True)
     gather_bench(build, folder)
-    failed = {} if words == ("--bench",) else gather_judge(build, folder, words, is_carried)
+    failed = {} if words == ("--bench",) else gather_judge(build, folder, names, is_carried)
     print("%s: %.1f MiB%s" % (folder, mebibytes(files_in(folder)), failed and ", %d models failed" % len(failed) or ""))
     return bool(failed)
 
