@@ -231,7 +231,7 @@ def gather_judge(build, folder, names, is_carried):
 
 def main(build, folder, *words):
     build, folder = Path(build).resolve(), Path(folder).resolve()
-    if folder == build:
+    if folder in (build, *build.parents, ROOT, *ROOT.parents):
         sys.exit("%s would be removed: name another folder to gather in" % folder)
     os.environ["OFFLOAD_BUILD"] = str(build)   # before toolkit is imported
     sys.path.insert(0, str(ROOT / "test" / "differential"))

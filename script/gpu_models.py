@@ -99,12 +99,14 @@ def models(judge):
                 rest.append((schedule, ("--repeat", REPEATS)))
                 continue
             outcome, = judge.beside([functools.partial(judge.run, folder / schedule["file"], "--repeat", REPEATS)])
-            first = judge_schedule(judge, about, want, schedule, first, outcome, True) or first
+            got = judge_schedule(judge, about, want, schedule, first, outcome, True)
+            first = first or got
         delayed = [(schedule, flags) for schedule in about["schedules"] for flags in disturbances(judge, folder, schedule)]
         calls = [functools.partial(judge.run_served, folder / schedule["file"], *flags) for schedule, flags in rest + delayed]
         outcomes = judge.beside(calls)
         for (schedule, _), outcome in zip(rest, outcomes):
-            first = judge_schedule(judge, about, want, schedule, first, outcome) or first
+            got = judge_schedule(judge, about, want, schedule, first, outcome)
+            first = first or got
         for (schedule, flags), outcome in zip(delayed, outcomes[len(rest):]):
             judge_delayed(judge, about, want, "%s %s" % (schedule["file"], " ".join(map(str, flags))), first, outcome)
 

@@ -189,9 +189,11 @@ void HostPages::pinBehindFillers(const Piece &filled) {
 
 void HostPages::pin(const Piece &piece) {
   auto bytes = static_cast<size_t>(piece.last - piece.first);
-  DeviceGuard guard(index); // of a thread that may be new
-  cudaError_t code =
-      cudaHostRegister(start + piece.first, bytes, cudaHostRegisterPortable);
+  // Of a new thread, or one that bring() guards; nothing may throw here.
+  cudaError_t code = cudaSetDevice(index);
+  if (code == cudaSuccess)
+    code =
+        cudaHostRegister(start + piece.first, bytes, cudaHostRegisterPortable);
   std::lock_guard lock(mutex);
   if (code == cudaSuccess) {
     registered.push_back(piece.first);
