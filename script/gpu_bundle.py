@@ -89,20 +89,14 @@ def find_model(name, scratch):
     import models
     import narrow_models
     import test_quantized_models
+    import toolkit
     if name in narrow_models.NARROW:
         return narrow_models.get(name, scratch)
     model = (test_quantized_models.quantized_models if "+" in name else models).get(name)
     feeds = model.feeds(FEEDS_SEED)
     if "+" in name:
         return model, test_quantized_models.reference(model, feeds)[0]
-    return model, model.eager(FEEDS_SEED) if model.eager else by_onnxruntime(model.path, feeds)
-
-
-def by_onnxruntime(path, feeds):
-    import toolkit
-    session = toolkit.onnxruntime_session(path)
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, feeds)))
+    return model, model.eager(FEEDS_SEED) if model.eager else toolkit.run_onnxruntime(model.path, feeds)
 
 
 def gather_model(name, folder):
@@ -239,6 +233,8 @@ def main(build, folder, *words):
     names = [] if words in (("--no-models",), ("--bench",)) else resolve(words or SMALL)
     is_carried = not gpu_unpack.is_bundle(build)
     gpu_unpack.unpack(build)
+    for name in BENCH_PROGRAMS + (() if words == ("--bench",) else PROGRAMS):
+        find(build, name)   # before anything is removed
     shutil.rmtree(folder, ignore_errors=True)
     gather_bench(build, folder)
     failed = {} if words == ("--bench",) else gather_judge(build, folder, names, is_carried)

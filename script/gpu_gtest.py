@@ -23,10 +23,10 @@ def count_cases(judge, report, where):
     return len(cases), failed
 
 
-def cases_of(judge, name, environment):
+def cases_of(judge, program, environment):
     """Full names, as --gtest_list_tests gives them: suites, and under each its cases."""
     suite, cases = "", []
-    for line in judge.call(judge.program(name), "--gtest_list_tests", **environment)[1].splitlines():
+    for line in judge.call(*program, "--gtest_list_tests", **environment)[1].splitlines():
         words = line.split("#")[0].rstrip()
         if not line.startswith(" "):
             suite = words if words.endswith(".") else ""
@@ -48,7 +48,7 @@ def run_gtest(judge, name, seconds, *flags, where="", **environment):
             judge.count(name + where, "exit code %s, %d cases; %s" % (code, seen, shortened(out + err)))
     else:
         judge.count(name + where, "exit code %s, no report; %s" % (code, shortened(out + err)))
-        for case in cases_of(judge, name, environment):
+        for case in cases_of(judge, program, environment):
             code, alone, err = judge.call(*program, "--gtest_filter=" + case, seconds=40, **environment)
             judge.count(case + where + " alone", "" if code == 0 else "exit code %s; %s" % (code, shortened(err or alone)))
             out += alone
@@ -81,7 +81,7 @@ def report_problem(report, contexts):
 
 def second_card_problem(judge, off):
     """The first card's bits, and no context but the second card's."""
-    first, _ = judge.run(off)
+    first, _ = judge.run_served(off)
     with tempfile.TemporaryDirectory() as scratch:
         out, report = Path(scratch) / "out.npz", Path(scratch) / "report"
         code, _, err = judge.call(judge.program("offload-run"), off, "--device=cuda:1", "--inputs", off.parent / "feeds.npz",

@@ -5,10 +5,9 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-import numpy as np
 
 SIDE_BY_SIDE = 4   # processes on one card, where none is asked what it takes of it
 
@@ -84,7 +83,10 @@ class Judge:
         server = getattr(self.servers, "server", None)
         if not server or not server.is_running():
             server = self.servers.server = Server(self.program("run-many"))
-        return server.call([str(word) for word in words])
+        code, out, err = server.call([str(word) for word in words])
+        if code != 0:   # a lost context would fail all that follow
+            server.stop()
+        return code, out, err
 
     def beside(self, calls):
         """(result, None) or (None, error) of each call, in their order; several run at a time."""
@@ -106,8 +108,13 @@ class Server:
     def is_running(self):
         return self.process.poll() is None
 
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
     def call(self, words, seconds=120):
         """As Judge.call; where it takes too long or crashes, the process is gone."""
+        start = time.monotonic()
         timer = threading.Timer(seconds, self.process.kill)
         timer.start()
         try:
@@ -122,6 +129,8 @@ class Server:
             answer = json.loads(line)
             return answer["code"], answer["out"], answer["err"]
         self.process.wait()
+        if time.monotonic() - start >= seconds:
+            return None, "", "took over %d s" % seconds
         self.err.seek(0)
         return self.process.returncode, "", self.err.read().decode(errors="replace")
 
@@ -135,8 +144,7 @@ def shortened(text):
 def arrays(path):
     """By name, of an .npz."""
     import toolkit
-    with np.load(path) as data:
-        return {name: toolkit.typed(data[name]) for name in data.files}
+    return toolkit.load_arrays(path)
 
 
 def worst_error(outputs, want):

@@ -105,9 +105,7 @@ def make(folder, target):
             continue
         source, off = folder / (name + ".onnx"), folder / (name + ".off")
         onnx.save(file.model, source)
-        session = toolkit.onnxruntime_session(source)
-        names = [output.name for output in session.get_outputs()]
-        toolkit.save_feeds(dict(zip(names, session.run(names, file.feeds))), folder / (name + ".expected.npz"))
+        toolkit.save_feeds(toolkit.run_onnxruntime(source, file.feeds), folder / (name + ".expected.npz"))
         toolkit.save_feeds(file.feeds, folder / (name + ".feeds.npz"))
         if file.bad:
             toolkit.save_feeds(file.bad, folder / (name + ".bad.npz"))

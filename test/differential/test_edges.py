@@ -66,9 +66,7 @@ class Edges(unittest.TestCase):
             kind = made.graph.input[0].type.tensor_type
             shape = [d.dim_value for d in kind.shape.dim]
             feeds = {"x": RANDOM.standard_normal(shape).astype(helper.tensor_dtype_to_np_dtype(kind.elem_type))}
-            session = toolkit.onnxruntime_session(folder / "m.onnx")
-            names = [o.name for o in session.get_outputs()]
-            right = dict(zip(names, session.run(names, feeds)))
+            right = toolkit.run_onnxruntime(folder / "m.onnx", feeds)
             plan, first = toolkit.plan(folder / "m.onnx"), None
             for row in plan["rows"]:
                 toolkit.compile_model(folder / "m.onnx", folder / "m.off", "--device-memory=%d" % row["device_memory_bytes"])

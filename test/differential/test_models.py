@@ -28,7 +28,7 @@ class Models(unittest.TestCase):
     def judge(self, name):
         model = models.get(name)
         feeds = model.feeds(5)
-        wanted = model.eager(5) if model.eager else self.by_onnxruntime(model.path, feeds)
+        wanted = model.eager(5) if model.eager else toolkit.run_onnxruntime(model.path, feeds)
         plan = toolkit.plan(model.path, *model.flags)
         smallest = plan["smallest_device_memory_bytes"]
         resident = max(row["device_memory_bytes"] for row in plan["rows"])
@@ -59,18 +59,13 @@ class Models(unittest.TestCase):
             self.check_off(model, off, feeds, wanted)
             self.check_replan(model, off, Path(folder), smallest)
 
-    def by_onnxruntime(self, path, feeds):
-        session = toolkit.onnxruntime_session(path)
-        names = [o.name for o in session.get_outputs()]
-        return dict(zip(names, session.run(names, feeds)))
-
     def check_off(self, model, off, feeds, wanted):
         """The file is a valid model, and stock ONNX Runtime runs it where it runs the model."""
         import onnx
         onnx.checker.check_model(str(off), full_check=True)
         if model.eager:
             return
-        outputs = self.by_onnxruntime(off, feeds)
+        outputs = toolkit.run_onnxruntime(off, feeds)
         for name, right in wanted.items():
             self.assertLess(toolkit.relative_error(outputs[name], right), model.tolerance,
                             "the .off in ONNX Runtime: " + name)

@@ -63,9 +63,7 @@ def reference(model, feeds):
             path = Path(folder) / "wide.onnx"
             onnx.save(in_float32(loaded), path)
             feeds = {name: widened(value) for name, value in feeds.items()}
-        session = toolkit.onnxruntime_session(path)
-        names = [o.name for o in session.get_outputs()]
-        return dict(zip(names, session.run(names, feeds))), stock
+        return toolkit.run_onnxruntime(path, feeds), stock
 
 
 class Schedule:

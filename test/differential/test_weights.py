@@ -221,9 +221,7 @@ class Weights(unittest.TestCase):
     def onnxruntime(self, model, feeds):
         with tempfile.TemporaryDirectory() as folder:
             onnx.save(model, Path(folder) / "m.onnx")
-            session = toolkit.onnxruntime_session(Path(folder) / "m.onnx")
-            names = [o.name for o in session.get_outputs()]
-            return dict(zip(names, session.run(names, feeds)))
+            return toolkit.run_onnxruntime(Path(folder) / "m.onnx", feeds)
 
 
 def as_saved(array):

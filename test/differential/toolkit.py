@@ -110,6 +110,13 @@ def onnxruntime_session(path):
     return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
+def run_onnxruntime(path, feeds):
+    """Outputs by name."""
+    session = onnxruntime_session(path)
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds)))
+
+
 def relative_error(got, want):
     """Largest difference over the largest magnitude; infinite where shapes,
     or what is finite, differ."""
