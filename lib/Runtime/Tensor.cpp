@@ -2,6 +2,9 @@
 
 #include "offload/Runtime/Tensor.h"
 
+#include <algorithm>
+#include <cstring>
+
 namespace offload::rt {
 
 Tensor Tensor::allocate(DataType type, std::vector<int64_t> dims) {
@@ -18,6 +21,16 @@ int64_t Tensor::numElements() const {
   for (int64_t size : dims)
     count *= size;
   return count;
+}
+
+bool sameBits(const TensorMap &a, const TensorMap &b) {
+  return std::equal(
+      a.begin(), a.end(), b.begin(), b.end(), [](const auto &x, const auto &y) {
+        return x.first == y.first && x.second.type == y.second.type &&
+               x.second.dims == y.second.dims &&
+               !std::memcmp(x.second.bytes.get(), y.second.bytes.get(),
+                            static_cast<size_t>(x.second.sizeBytes()));
+      });
 }
 
 } // namespace offload::rt

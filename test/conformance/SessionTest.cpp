@@ -77,16 +77,6 @@ TensorMap halved(const TensorMap &feeds) {
   return made;
 }
 
-bool sameBits(const TensorMap &a, const TensorMap &b) {
-  return std::equal(
-      a.begin(), a.end(), b.begin(), b.end(), [](const auto &x, const auto &y) {
-        return x.first == y.first && x.second.type == y.second.type &&
-               x.second.dims == y.second.dims &&
-               !std::memcmp(x.second.bytes.get(), y.second.bytes.get(),
-                            static_cast<size_t>(x.second.sizeBytes()));
-      });
-}
-
 /// Within 1e-4 of the largest right value.
 bool isRight(const std::string &name, const TensorMap &got) {
   TensorMap want = readNpz(fileOf(name + ".expected.npz"));

@@ -15,8 +15,6 @@
 #include "offload/Runtime/Kernels.h"
 #include "offload/Runtime/Npy.h"
 
-#include <algorithm>
-#include <cstring>
 #include <iostream>
 
 namespace offload::run {
@@ -28,18 +26,6 @@ rt::TensorMap allStates(rt::Session &session) {
   for (const rt::ValueInfo &info : session.states())
     states[info.name] = session.state(info.name);
   return states;
-}
-
-/// What one file gives for the same feeds is the same each time, unless it has
-/// states that change it.
-bool haveSameBits(const rt::TensorMap &a, const rt::TensorMap &b) {
-  return std::equal(
-      a.begin(), a.end(), b.begin(), b.end(), [](const auto &x, const auto &y) {
-        return x.first == y.first && x.second.type == y.second.type &&
-               x.second.dims == y.second.dims &&
-               std::memcmp(x.second.bytes.get(), y.second.bytes.get(),
-                           x.second.sizeBytes()) == 0;
-      });
 }
 
 /// What --nondeterministic has done, on standard error.
@@ -76,7 +62,9 @@ void report(const Arguments &arguments, rt::Session &session,
   }
 }
 
-/// Every run as often as is asked for; the outputs of the last one.
+/// Every run as often as is asked for; the outputs of the last one. What one
+/// file gives for the same feeds is the same each time, unless it has states
+/// that change it.
 rt::TensorMap runAll(const Arguments &arguments, InterruptGuard &guard,
                      rt::Session &session,
                      const std::vector<rt::TensorMap> &feeds,
@@ -90,7 +78,7 @@ rt::TensorMap runAll(const Arguments &arguments, InterruptGuard &guard,
       if (round == 0)
         first.push_back(outputs);
       else
-        changedOutputs += !haveSameBits(outputs, first[i]);
+        changedOutputs += !rt::sameBits(outputs, first[i]);
     }
   return outputs;
 }

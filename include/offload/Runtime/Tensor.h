@@ -33,6 +33,9 @@ struct Tensor {
 
 using TensorMap = std::map<std::string, Tensor>;
 
+/// Whether names, types, sizes and all bytes are equal.
+bool sameBits(const TensorMap &a, const TensorMap &b);
+
 /// Every error of the runtime: one line that names the node, operator and queue
 /// (or the feed, or the file), and what to do.
 class Error : public std::runtime_error {
