@@ -1,13 +1,12 @@
 // Stands before CUDA's runtime and shows a machine of one card as one of two,
 // so that programs can be judged on `cuda:1` beside `cuda:0` where only one is.
 //
-// In:  LD_PRELOAD, and TWO_CARDS_REPORT: the file that the report goes to at
-// exit. Out: "contexts: N N", the cards on which the process has made a
-// context; then a
-//      line for each kind of call that met the wrong card, with how often.
-// Not: what two real cards do otherwise: memory of their own, copies between
-// them. How: cards are numbered by this library alone and all lie on the real
-// ones in
+// In:  LD_PRELOAD, and TWO_CARDS_REPORT: the file of the report.
+// Out: at exit "contexts: N N", the cards on which the process has made one;
+//      then a line for each kind of call that met the wrong card, with how
+//      often.
+// Not: what two real cards do otherwise, such as copies between them.
+// How: cards are numbered by this library alone; all lie on the real ones in
 //      turn. A thread's current card, a card's contexts, and the card of each
 //      stream, event and allocation are kept here by the rules of CUDA 12 and
 //      later: cudaSetDevice makes a context, as does any call that needs one on
@@ -16,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -91,9 +89,16 @@ void needContext() {
 
 void fault(const std::string &what) { ++Ledger::get().faults[what]; }
 
-void own(const void *handle) {
-  std::lock_guard lock(Ledger::get().mutex);
-  Ledger::get().owners[handle] = current;
+/// What `make` writes to `handle` is of the thread's current card.
+template <typename Handle, typename Make>
+cudaError_t makeOwned(Handle *handle, const Make &make) {
+  needContext();
+  cudaError_t code = make();
+  if (code == cudaSuccess) {
+    std::lock_guard lock(Ledger::get().mutex);
+    Ledger::get().owners[*handle] = current;
+  }
+  return code;
 }
 
 /// The default stream is of any card.
@@ -251,37 +256,24 @@ void *dlsym(void *__restrict handle, const char *__restrict name) noexcept {
 
 // -------------------------------------------------------------- what it owns
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
-  needContext();
-  cudaError_t code = REAL(cudaStreamCreateWithFlags)(stream, flags);
-  if (code == cudaSuccess)
-    own(*stream);
-  return code;
+  return makeOwned(
+      stream, [&] { return REAL(cudaStreamCreateWithFlags)(stream, flags); });
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags,
                                          int priority) {
-  needContext();
-  cudaError_t code =
-      REAL(cudaStreamCreateWithPriority)(stream, flags, priority);
-  if (code == cudaSuccess)
-    own(*stream);
-  return code;
+  return makeOwned(stream, [&] {
+    return REAL(cudaStreamCreateWithPriority)(stream, flags, priority);
+  });
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *event) {
-  needContext();
-  cudaError_t code = REAL(cudaEventCreate)(event);
-  if (code == cudaSuccess)
-    own(*event);
-  return code;
+  return makeOwned(event, [&] { return REAL(cudaEventCreate)(event); });
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
-  needContext();
-  cudaError_t code = REAL(cudaEventCreateWithFlags)(event, flags);
-  if (code == cudaSuccess)
-    own(*event);
-  return code;
+  return makeOwned(
+      event, [&] { return REAL(cudaEventCreateWithFlags)(event, flags); });
 }
 
 cudaError_t cudaMalloc(void **data, size_t bytes) {
